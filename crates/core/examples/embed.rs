@@ -1,14 +1,14 @@
-#![expect(clippy::print_stdout, reason = "an example says what it decides")]
+#![expect(clippy::print_stdout, reason = "an example prints its decisions")]
 
-//! A limiter inside a program, with no server and no async runtime: each line of standard input is somebody who
-//! asks, and each line of standard output whether they pass. `printf 'ada\nada\n' | cargo run --example embed`.
+//! An embedded limiter, without a server and an async runtime: each line of standard input is a user's request,
+//! each line of standard output a decision. `printf 'ada\nada\n' | cargo run --example embed`.
 
 use hivemind_core::{Budget, Descriptor, Limit, Limiter, Matcher, Period, Rate, Rule, Rules};
 use std::error::Error;
 use std::io::BufRead;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Three at once and one each ten seconds, and five a day; the guest has nothing but the day's.
+    // A burst of three, one per ten seconds and five per day; the guest only has the daily limit.
     let steady = Limit::token_bucket(Rate::new(6, Period::MINUTE)?, 3)?;
     let daily = Limit::fixed_window(5, Period::DAY);
     let rules = Rules::new()

@@ -1,8 +1,8 @@
-//! The algorithms, as pure functions of (limit, state, cost, now). They are the
-//! reference: every store, whatever it keeps its state in, must decide like them.
+//! Rate limiting algorithms, as pure functions of (limit, state, cost, now). They are
+//! the reference: every store must decide like them, wherever it keeps its state.
 //!
-//! Each has a file of its own with one type, the counter brought up to `now`, and
-//! the same few questions asked of it (`Counter`); [`step`] puts them together.
+//! Each algorithm has a file with one type: the counter brought up to `now`, which
+//! implements `CurrentCounter`. [`step`] puts the operations together.
 //! Chosen so that a state fits 16 bytes and no background task is needed.
 //!
 //! ```
@@ -11,7 +11,7 @@
 //!
 //! let limit = Limit::token_bucket(Rate::per_second(2)?, 1)?;
 //! let (mut state, spend) = (None, Action::Spend { count_refusal: false });
-//! // When, and whether one token is there by then.
+// When, and whether a token is available by then.
 //! for (at_ms, admitted) in [(0, true), (499, false), (500, true), (999, false), (1_000, true)] {
 //!     let step = step(&limit, state, spend, Cost::ONE, Timestamp::from_millis(at_ms));
 //!     assert_eq!(step.verdict.is_admitted(), admitted, "at {at_ms} ms");
@@ -33,10 +33,10 @@ use crate::verdict::{Cost, Outcome, Verdict};
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// What a counter remembers: 16 bytes whose meaning is its limit's algorithm's.
+/// The state of a counter: 16 bytes, whose meaning depends on the limit's algorithm.
 ///
-/// A state is only ever handed back with a limit of the same algorithm (and, for
-/// windows, the same period), because both are part of the key it is stored under.
+/// A state is only used with limits of the same algorithm (and, for windows, the same
+/// period), because both are part of the key that it is stored under.
 ///
 /// ```
 /// use hivemind_core::algorithm::{Action, State, step};
@@ -46,25 +46,25 @@ use std::time::Duration;
 /// let now = Timestamp::from_millis(7_000);
 /// let state = step(&limit, None, Action::Debit, Cost::new(3), now).state;
 /// assert_eq!(state.bits(), (7, 3)); // Three were counted in the seventh second.
-/// assert_eq!(State::from_bits(7, 3), state); // Read back from wherever it was kept.
+/// assert_eq!(State::from_bits(7, 3), state); // Read back from an external store.
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// The time part: when a bucket last earned, or the number of a window.
+    /// The time part: when a bucket last earned a token, or the number of a window.
     since: u64,
-    /// What was counted since, in two halves where an algorithm needs two numbers.
+    /// The count since then, in two halves where an algorithm needs two numbers.
     count: u64,
 }
 
 impl State {
-    /// A state that was kept elsewhere. No bits make a decision panic.
+    /// A state read from an external store. No bit pattern makes a decision panic.
     #[must_use]
     pub const fn from_bits(since: u64, count: u64) -> Self {
         Self { since, count }
     }
 
-    /// Its bits, for whoever keeps it elsewhere: the last earned token's time or the
-    /// window's number; then tokens and phase, a count, or the last and this window's counts.
+    /// Its bits, for external stores: the time of the last earned token or the window's
+    /// number; then tokens and phase, a count, or the counts of the previous and this window.
     #[must_use]
     pub const fn bits(self) -> (u64, u64) {
         (self.since, self.count)
@@ -80,7 +80,7 @@ impl State {
     }
 }
 
-/// What a charge does to one counter.
+/// The operation of a charge on one counter.
 ///
 /// ```
 /// use hivemind_core::algorithm::{Action, step};
@@ -95,22 +95,22 @@ impl State {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Take the cost if it fits. If not, take nothing, and let a window count the refused cost if asked to.
+    /// Takes the cost if it fits. Otherwise takes nothing, and a window may count the refused cost.
     Spend {
-        /// Whether a window records what it refuses; a bucket never does.
+        /// Whether a window counts the refused cost; a bucket never does.
         count_refusal: bool,
     },
-    /// Record nothing; say whether the cost would fit.
+    /// Returns whether the cost would fit, and records nothing.
     Peek,
-    /// Give the cost back, up to a full budget. Never refused.
+    /// Gives the cost back, up to a full budget. Never refused.
     Refund,
-    /// Take the cost whether it fits or not: a window goes over, a bucket sinks to minus its burst at most.
+    /// Takes the cost whether it fits or not: a window may exceed its limit, a bucket may sink to minus its burst.
     Debit,
-    /// Let a window count the cost of a request that another limit refused; a bucket records nothing.
+    /// Counts the cost of a request that another limit refused; only windows do, a bucket records nothing.
     Count,
 }
 
-/// What one counter says and becomes.
+/// The verdict of one counter and its next state.
 ///
 /// ```
 /// use hivemind_core::algorithm::{Action, step};
@@ -119,21 +119,21 @@ pub enum Action {
 /// let limit = Limit::token_bucket(Rate::per_second(10)?, 5)?;
 /// let step = step(&limit, None, Action::Spend { count_refusal: false }, Cost::ONE, Timestamp::EPOCH);
 /// assert!(step.verdict.is_admitted());
-/// // A tenth of a second later the bucket is full: as if it had never been asked.
+// A tenth of a second later the bucket is full, as if it were new.
 /// assert_eq!(step.blank_at, Timestamp::from_millis(100));
 /// # Ok::<(), hivemind_core::LimitError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What to remember.
+    /// The state to store.
     pub state: State,
-    /// From this moment on the state says the same as no state at all, so forgetting it loses nothing.
+    /// From this moment the state is equivalent to none, so removing it changes no verdict.
     pub blank_at: Timestamp,
 }
 
-/// Decides one charge on one counter. `None` is a counter that was never seen.
+/// Decides one charge on one counter. `None` is an unknown counter.
 ///
 /// ```
 /// use hivemind_core::algorithm::{Action, step};
@@ -150,7 +150,7 @@ pub fn step(limit: &Limit, state: Option<State>, action: Action, cost: Cost, now
     step_in_place(limit, state, action, cost, now)
 }
 
-/// [`step`], for the few callers in which every nanosecond counts: it becomes a part of each of them.
+/// [`step`], inlined into the few callers where every nanosecond counts.
 ///
 /// ```
 /// use hivemind_core::algorithm::{Action, step, step_in_place};
@@ -163,7 +163,7 @@ pub fn step(limit: &Limit, state: Option<State>, action: Action, cost: Cost, now
 #[must_use]
 #[expect(
     clippy::inline_always,
-    reason = "called, its 80 bytes of result are written and copied; that costs a third more"
+    reason = "a call writes and copies 80 bytes of result, which costs a third more"
 )]
 #[inline(always)]
 pub fn step_in_place(
@@ -174,15 +174,19 @@ pub fn step_in_place(
     now: Timestamp,
 ) -> Step {
     match limit {
-        Limit::TokenBucket(bucket) => settle(token_bucket::Level::at(bucket, state, now), action, cost, now),
-        Limit::FixedWindow(window) => settle(fixed_window::Count::at(window, state, now), action, cost, now),
+        Limit::TokenBucket(bucket) => {
+            settle(token_bucket::BucketLevel::at(bucket, state, now), action, cost, now)
+        }
+        Limit::FixedWindow(window) => {
+            settle(fixed_window::WindowCount::at(window, state, now), action, cost, now)
+        }
         Limit::SlidingWindow(window) => {
-            settle(sliding_window::Counts::at(window, state, now), action, cost, now)
+            settle(sliding_window::WindowCounts::at(window, state, now), action, cost, now)
         }
     }
 }
 
-/// Two states made one, the stricter in each part: what a counter goes on from that two have used.
+/// Merges two states into one, the stricter in each part: the state of a counter that two keys have used.
 pub(crate) fn stricter(limit: &Limit, one: State, other: State, now: Timestamp) -> State {
     let [one, other] =
         [one, other].map(|state| step(limit, Some(state), Action::Peek, Cost::ZERO, now).state);
@@ -203,8 +207,8 @@ pub(crate) fn stricter(limit: &Limit, one: State, other: State, now: Timestamp) 
     }
 }
 
-/// A counter brought up to the present: what each algorithm has to answer.
-trait Counter {
+/// A counter brought up to the present; implemented by each algorithm.
+trait CurrentCounter {
     fn fits(&self, cost: Cost) -> bool;
     /// Records a cost, whether it fits or not.
     fn take(&mut self, cost: Cost);
@@ -212,18 +216,18 @@ trait Counter {
     /// Records the cost of a request that did not pass.
     fn count_refused(&mut self, cost: Cost);
     fn remaining(&self) -> u64;
-    /// Spans are told in nanoseconds, since a `Duration` has to be divided to be made and multiplied to be read.
+    /// In nanoseconds: creating a `Duration` costs a division, and reading it a multiplication.
     fn reset_nanos(&self) -> u64;
-    /// The smallest wait after which `cost`, which does not fit now, fits, given what [`Counter::reset_nanos`] said.
+    /// The smallest wait after which `cost`, which does not fit now, fits. Takes the result of [`CurrentCounter::reset_nanos`].
     fn wait_nanos(&self, cost: Cost, reset_nanos: u64) -> Option<u64>;
-    /// From when on its state says nothing, given what [`Counter::reset_nanos`] said.
+    /// The time from which its state is blank. Takes the result of [`CurrentCounter::reset_nanos`].
     fn blank_at(&self, reset_nanos: u64) -> Timestamp;
     fn state(&self) -> State;
 }
 
 #[expect(clippy::inline_always, reason = "as for `step_in_place`, of which it is a part")]
 #[inline(always)]
-fn settle(mut counter: impl Counter, action: Action, cost: Cost, now: Timestamp) -> Step {
+fn settle(mut counter: impl CurrentCounter, action: Action, cost: Cost, now: Timestamp) -> Step {
     let admitted = match action {
         Action::Refund | Action::Count => true,
         Action::Spend { .. } | Action::Peek | Action::Debit => counter.fits(cost),
@@ -236,7 +240,7 @@ fn settle(mut counter: impl Counter, action: Action, cost: Cost, now: Timestamp)
         Action::Refund => counter.give_back(cost),
         Action::Spend { count_refusal: false } | Action::Peek => {}
     }
-    // The wait is told after recording: a refusal that counts makes the next wait longer.
+    // The wait is computed after recording: a refusal that counts makes the next wait longer.
     let reset_nanos = counter.reset_nanos();
     let outcome = if admitted {
         Outcome::Admitted
@@ -244,18 +248,24 @@ fn settle(mut counter: impl Counter, action: Action, cost: Cost, now: Timestamp)
         let wait_nanos = counter.wait_nanos(cost, reset_nanos);
         Outcome::Refused { retry_after: wait_nanos.map(Duration::from_nanos) }
     };
-    told(&counter, outcome, available, reset_nanos, now)
+    finish_step(&counter, outcome, available, reset_nanos, now)
 }
 
 #[inline]
-fn told(counter: &impl Counter, outcome: Outcome, available: u64, reset_nanos: u64, now: Timestamp) -> Step {
+fn finish_step(
+    counter: &impl CurrentCounter,
+    outcome: Outcome,
+    available: u64,
+    reset_nanos: u64,
+    now: Timestamp,
+) -> Step {
     let reset_after = Duration::from_nanos(reset_nanos);
     let verdict = Verdict { outcome, available, remaining: counter.remaining(), reset_after };
     Step { verdict, state: counter.state(), blank_at: counter.blank_at(reset_nanos).max(now) }
 }
 
-/// Which window a counter is in. A clock that stepped back a little leaves it in
-/// the window it has reached; one that was set back takes it along (see [`STEP_BACK`]).
+/// The window that a counter is in. After a small step back of the clock, the counter
+/// stays in the window it has reached; after a larger one it follows (see [`STEP_BACK`]).
 fn window_at(reached: Option<u64>, nanos: u64, now: Timestamp) -> u64 {
     let current = now.as_nanos() / nanos;
     match reached {
@@ -267,7 +277,7 @@ fn window_at(reached: Option<u64>, nanos: u64, now: Timestamp) -> u64 {
     }
 }
 
-/// Most products fit a machine word, and are divided in one: that is several times cheaper.
+/// Most products fit a machine word, whose division is several times cheaper.
 #[inline]
 fn quotient(wide: u128, divisor: u64) -> u128 {
     match u64::try_from(wide) {

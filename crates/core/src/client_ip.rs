@@ -1,31 +1,30 @@
-//! Who a client is by its address: IPv4 as it is, IPv6 by its /64, because a
-//! customer is handed 2^64 addresses at once, and an IPv4 address in IPv6 clothes
-//! as the IPv4 address that it is. Who hands out other blocks says so by an
-//! [`Ipv6Prefix`].
+//! Client addresses: IPv4 as is, IPv6 by its /64, because a customer usually gets 2^64
+//! addresses at once. IPv4-mapped IPv6 addresses count as IPv4. For networks that assign
+//! other block sizes, see [`Ipv6Prefix`].
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A client's address, in the form that it is limited by.
+/// A client's address, in the form that limits use.
 ///
 /// ```
 /// use hivemind_core::ClientIp;
 ///
 /// let [one, neighbour]: [ClientIp; 2] = ["2001:db8::1", "2001:db8::2"].map(|text| text.parse().unwrap());
-/// assert_eq!(one, neighbour); // One customer has the whole /64.
-/// let dressed: ClientIp = "::ffff:203.0.113.9".parse()?;
-/// assert_eq!(dressed.to_string(), "203.0.113.9");
+/// assert_eq!(one, neighbour); // The whole /64 belongs to one customer.
+/// let mapped: ClientIp = "::ffff:203.0.113.9".parse()?;
+/// assert_eq!(mapped.to_string(), "203.0.113.9");
 /// # Ok::<(), hivemind_core::AddressError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientIp {
     address: IpAddr,
-    // A part of who it is: `2001:db8::/48` and `2001:db8::/64` are two clients.
+    // Part of the identity: `2001:db8::/48` and `2001:db8::/64` are two clients.
     prefix: Ipv6Prefix,
 }
 
-/// How many leading bits of an IPv6 address name one client: 48 to 128, usually 64.
+/// The number of leading bits of an IPv6 address that identify one client: 48 to 128, usually 64.
 ///
 /// ```
 /// use hivemind_core::{ClientIp, Ipv6Prefix};
@@ -36,24 +35,24 @@ pub struct ClientIp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ipv6Prefix(u8);
 
-/// A prefix length that would limit strangers together, or that no address has.
+/// An invalid prefix length: one that would merge unrelated clients, or is longer than an address.
 ///
 /// ```
 /// use hivemind_core::Ipv6Prefix;
 ///
 /// let error = Ipv6Prefix::new(32).unwrap_err(); // A whole provider.
-/// assert!(error.to_string().starts_with("an IPv6 prefix of 32 bits cannot name a client; take 64"));
+/// assert!(error.to_string().starts_with("an IPv6 prefix of 32 bits cannot identify a client; use 64"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "an IPv6 prefix of {bits} bits cannot name a client; take 64, or anything from 48 (a site) to 128 (one address)"
+    "an IPv6 prefix of {bits} bits cannot identify a client; use 64, or any length from 48 (a site) to 128 (one address)"
 )]
 pub struct Ipv6PrefixError {
     bits: u8,
 }
 
 impl Ipv6Prefix {
-    /// A prefix of so many bits.
+    /// A prefix of `bits` bits.
     ///
     /// ```
     /// # use hivemind_core::Ipv6Prefix;
@@ -63,7 +62,7 @@ impl Ipv6Prefix {
     ///
     /// # Errors
     ///
-    /// Under 48 bits one client's bucket would be a provider's; over 128 there are none.
+    /// If `bits` is below 48, where one bucket would serve a whole provider, or above 128.
     pub const fn new(bits: u8) -> Result<Self, Ipv6PrefixError> {
         if bits >= 48 && bits <= 128 { Ok(Self(bits)) } else { Err(Ipv6PrefixError { bits }) }
     }
@@ -80,33 +79,33 @@ impl Ipv6Prefix {
     }
 }
 
-/// 64 bits: what one customer is handed.
+/// 64 bits: the usual block of one customer.
 impl Default for Ipv6Prefix {
     fn default() -> Self {
         Self(64)
     }
 }
 
-/// A text that is no address.
+/// A text that is not an IP address.
 ///
 /// ```
 /// use hivemind_core::ClientIp;
 ///
 /// let error = "203.0.113.9:80".parse::<ClientIp>().unwrap_err();
-/// assert!(error.to_string().starts_with("`203.0.113.9:80` is no IP address; write it like 203.0.113.9"));
+/// assert!(error.to_string().starts_with("`203.0.113.9:80` is not an IP address; write it like 203.0.113.9"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no IP address; write it like 203.0.113.9 or 2001:db8::1, without port, brackets or zone"
+    "`{text}` is not an IP address; write it like 203.0.113.9 or 2001:db8::1, without port, brackets or zone"
 )]
 pub struct AddressError {
     text: String,
 }
 
 impl ClientIp {
-    /// The client that this address belongs to, where IPv6 clients hold a block of
-    /// this size. For IPv4 the prefix means nothing. (An [`IpLimiter`](crate::IpLimiter)
-    /// goes by the first 64 bits, whatever the prefix.)
+    /// The client of this address, where each IPv6 client has a block of this size. The
+    /// prefix does not apply to IPv4. (An [`IpLimiter`](crate::IpLimiter) uses the first 64
+    /// bits, whatever the prefix.)
     ///
     /// ```
     /// # use hivemind_core::{ClientIp, Ipv6Prefix};
@@ -126,7 +125,7 @@ impl ClientIp {
         }
     }
 
-    /// The address it stands for; of IPv6, the first of its block.
+    /// Its address; for IPv6, the first of its block.
     ///
     /// ```
     /// # use hivemind_core::ClientIp;
@@ -148,7 +147,7 @@ impl From<IpAddr> for ClientIp {
 
 impl From<Ipv4Addr> for ClientIp {
     fn from(address: Ipv4Addr) -> Self {
-        // Always the same prefix, or one address would be several clients.
+        // Always the same prefix; otherwise one address would be several clients.
         Self { address: IpAddr::V4(address), prefix: Ipv6Prefix::default() }
     }
 }
@@ -164,7 +163,7 @@ impl FromStr for ClientIp {
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let address: Result<IpAddr, _> = text.parse();
-        // What is shown of a hostile text is bounded.
+        // Limits how much of a hostile text the error shows.
         address.map(Self::from).map_err(|_| AddressError { text: text.chars().take(64).collect() })
     }
 }
@@ -183,7 +182,7 @@ mod tests {
     use super::{ClientIp, Ipv6Prefix};
 
     #[test]
-    fn an_address_is_limited_by_what_its_owner_holds() {
+    fn client_ip_is_ipv4_address_or_ipv6_block() {
         for (address, limited_as) in [
             ("203.0.113.9", "203.0.113.9"),
             ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_address_is_refused_with_the_remedy() {
+    fn invalid_address_error_names_remedy_and_is_bounded() {
         for text in ["", "localhost", "203.0.113.9:80", "[::1]", "fe80::1%eth0", "1.2.3", &"9".repeat(1_000)]
         {
             let error = text.parse::<ClientIp>().unwrap_err().to_string();
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_of_another_length_makes_larger_or_smaller_clients_of_ipv6_and_leaves_ipv4() {
+    fn ipv6_prefix_changes_block_size_and_ignores_ipv4() {
         for (bits, address, limited_as) in [
             (48, "2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
             (56, "2001:db8:1:2ff::1", "2001:db8:1:200::/56"),
@@ -218,17 +217,17 @@ mod tests {
         ] {
             let client = ClientIp::within(address.parse().unwrap(), Ipv6Prefix::new(bits).unwrap());
             assert_eq!(client.to_string(), limited_as, "{address}");
-            // Text and identity agree: an IPv4 client is one, whatever the prefix.
+            // Text and identity agree: an IPv4 client is the same, whatever the prefix.
             let same = ClientIp::within(address.parse().unwrap(), Ipv6Prefix::default());
             assert_eq!(client == same, client.to_string() == same.to_string(), "{address}");
         }
     }
 
     #[test]
-    fn a_prefix_that_names_no_client_is_refused_with_the_remedy() {
+    fn invalid_ipv6_prefix_error_names_remedy() {
         for bits in [0, 1, 47, 129, 255] {
             let error = Ipv6Prefix::new(bits).unwrap_err().to_string();
-            assert!(error.contains("take 64"), "{error}");
+            assert!(error.contains("use 64"), "{error}");
         }
         for bits in [48, 64, 128] {
             assert_eq!(Ipv6Prefix::new(bits).map(Ipv6Prefix::bits), Ok(bits));

@@ -1,11 +1,11 @@
-//! What became of a request: the strictest verdict of its limits, what is left and when to retry.
+//! The decision on a request: the strictest verdict of its limits, the remaining budget and the time to retry.
 
 use crate::limit::Limit;
 use crate::store::{Charge, Mode, Op};
 use crate::verdict::{Outcome, Verdict, Verdicts};
 use std::time::Duration;
 
-/// What became of a request.
+/// The decision on a request.
 ///
 /// ```
 /// use hivemind_core::{Descriptor, Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
@@ -31,11 +31,11 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// What the verdicts on these charges mean together.
+    /// Combines the verdicts on the charges of one request.
     ///
     /// ```
     /// # use hivemind_core::{Decision, store::Verdicts};
-    /// // No limit applies: it may go on, and there is nothing to tell.
+    // No limit applies: the request passes, and the decision has no limit to report.
     /// let decision = Decision::new(&[], &Verdicts::new(true, []));
     /// assert!(decision.is_allowed() && decision.limit().is_none());
     /// ```
@@ -43,7 +43,7 @@ impl Decision {
     pub fn new(charges: &[Charge<'_>], verdicts: &Verdicts) -> Self {
         let allowed = verdicts.committed;
         let judged = || charges.iter().zip(verdicts.each());
-        // Only those that can refuse a request speak for a refused one: no shadow, and no debit.
+        // Shadow charges and debits never refuse a request, so neither explains a refusal.
         let refusing = |mode: Mode| {
             judged().filter(move |(charge, verdict)| {
                 charge.mode == mode && charge.op != Op::Debit && !verdict.is_admitted()
@@ -54,7 +54,7 @@ impl Decision {
             enforced.min_by_key(|(_, verdict)| verdict.remaining)
         } else {
             let limit = refusing(Mode::Enforce).min_by_key(|(_, verdict)| verdict.strictness());
-            // It takes one quota with room to pass: the one that has it first.
+            // One quota with room is enough to pass.
             let has_room =
                 judged().any(|(charge, verdict)| charge.mode == Mode::Quota && verdict.is_admitted());
             let quota = refusing(Mode::Quota).max_by_key(|(_, verdict)| verdict.strictness());
@@ -64,14 +64,14 @@ impl Decision {
         Self { allowed, strictest: strictest.map(|(charge, verdict)| (*charge.limit, *verdict)) }
     }
 
-    /// What the verdict on the only charge of a request means.
+    /// The decision on a request with a single charge.
     #[inline]
     pub(crate) fn of_one(allowed: bool, charge: &Charge<'_>, verdict: Verdict) -> Self {
-        // A charge that is alone decides for its request, so it speaks for it unless it is shadowed.
+        // A single charge decides its request, and is reported unless it is in shadow mode.
         Self { allowed, strictest: (charge.mode != Mode::Shadow).then_some((*charge.limit, verdict)) }
     }
 
-    /// Whether the request may go on.
+    /// Whether the request passes.
     ///
     /// ```
     /// # use hivemind_core::{Descriptor, Limiter, Rules};
@@ -84,20 +84,20 @@ impl Decision {
         self.allowed
     }
 
-    /// What is left of the tightest limit; none if no limit applies.
+    /// Remaining budget of the tightest limit; none if no limit applies.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         self.strictest.map(|(_, verdict)| verdict.remaining)
     }
 
-    /// When the tightest limit resets; none if no limit applies.
+    /// Time until the tightest limit resets; none if no limit applies.
     #[must_use]
     pub fn reset_after(&self) -> Option<Duration> {
         self.strictest.map(|(_, verdict)| verdict.reset_after)
     }
 
-    /// After which wait the same request passes, if nothing else happens; none if
-    /// it was allowed, or if it never passes because a limit is smaller than its cost.
+    /// The wait after which the same request passes if nothing else spends meanwhile. None if
+    /// it was allowed, or if a limit is smaller than its cost, so that it can never pass.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.strictest {
@@ -108,7 +108,7 @@ impl Decision {
         }
     }
 
-    /// The tightest limit, which [`Decision::remaining`] and the waits are told of.
+    /// The tightest limit, to which [`Decision::remaining`] and the waits refer.
     #[must_use]
     pub fn limit(&self) -> Option<Limit> {
         self.strictest.map(|(limit, _)| limit)

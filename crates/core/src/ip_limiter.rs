@@ -1,18 +1,17 @@
-//! A token bucket for each client address: the limiter of a listener's accept
-//! loop, or of a login form, in one line.
+//! Per-address limiter: one token bucket per client address, for an accept loop or a
+//! login form.
 
 use crate::client_ip::ClientIp;
 use crate::key::{Key, KeySeed, Parts};
 use crate::limit::{Limit, Rate};
-use crate::limiter::StartError;
-use crate::store::{Charge, Context, MemoryStore, Occupancy, StoreOptions};
-use crate::sweeper::Sweeper;
+use crate::start_error::StartError;
+use crate::store::{Charge, Context, MemoryStore, Occupancy, StoreOptions, Sweeper};
 use crate::time::{Clock, SystemClock};
 use crate::verdict::Cost;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Limits by client address: IPv4 by the address, IPv6 by its /64.
+/// A rate limiter by client address: IPv4 by the address, IPv6 by its /64.
 ///
 /// ```
 /// use hivemind_core::{IpLimiter, Rate};
@@ -34,8 +33,8 @@ pub struct IpLimiter<C = SystemClock> {
 }
 
 impl IpLimiter {
-    /// A bucket of `burst` tokens for each address, refilled at `rate`. A bucket that
-    /// has been full for an `eviction_interval` is removed at the next one.
+    /// A bucket of `burst` tokens per address, refilled at `rate`. A bucket that has been
+    /// full for an `eviction_interval` is removed at the next interval.
     ///
     /// ```
     /// # use hivemind_core::{IpLimiter, Rate};
@@ -46,14 +45,14 @@ impl IpLimiter {
     /// ```
     ///
     /// # Errors
-    /// If `burst` or `eviction_interval` is zero, or no thread can be started.
+    /// If `burst` or `eviction_interval` is zero, or the sweep thread cannot be started.
     pub fn new(rate: Rate, burst: u32, eviction_interval: Duration) -> Result<Self, StartError> {
         Self::with_clock(rate, burst, eviction_interval, SystemClock)
     }
 }
 
 impl<C: Clock + Clone + 'static> IpLimiter<C> {
-    /// As [`IpLimiter::new`], by another clock.
+    /// Like [`IpLimiter::new`], with the given clock.
     ///
     /// ```
     /// # use hivemind_core::{IpLimiter, ManualClock, Rate};
@@ -67,7 +66,7 @@ impl<C: Clock + Clone + 'static> IpLimiter<C> {
     /// ```
     ///
     /// # Errors
-    /// If `burst` or `eviction_interval` is zero, or no thread can be started.
+    /// If `burst` or `eviction_interval` is zero, or the sweep thread cannot be started.
     pub fn with_clock(
         rate: Rate,
         burst: u32,
@@ -76,7 +75,7 @@ impl<C: Clock + Clone + 'static> IpLimiter<C> {
     ) -> Result<Self, StartError> {
         let limit = Limit::token_bucket(rate, burst)?;
         let options = StoreOptions { idle_ttl: eviction_interval, ..StoreOptions::default() };
-        clock.now(); // A clock may calibrate itself when it is first read: no request shall wait for that.
+        clock.now(); // The first reading may calibrate the clock, which no request should wait for.
         let store = Arc::new(MemoryStore::new(options));
         let sweeper = Sweeper::start(&store, clock.clone(), eviction_interval)?;
         Ok(Self { limit, store, seed: KeySeed::random(), clock, sweeper })
@@ -84,7 +83,7 @@ impl<C: Clock + Clone + 'static> IpLimiter<C> {
 }
 
 impl<C: Clock> IpLimiter<C> {
-    /// Takes a token from the client's bucket and says whether there was one.
+    /// Takes a token from the client's bucket; returns whether one was available.
     ///
     /// ```
     /// # use hivemind_core::{IpLimiter, ManualClock, Rate};
@@ -98,13 +97,13 @@ impl<C: Clock> IpLimiter<C> {
     #[inline]
     pub fn allow(&self, client: impl Into<ClientIp>) -> bool {
         let key = Key::of_address(&self.seed, client.into());
-        let parts = Parts { domain: "", entries: &[] }; // Nobody reads a name here.
+        let parts = Parts { domain: "", entries: &[] }; // The memory store does not read them.
         let (limit, cost) = (&self.limit, Cost::ONE);
         let charge = Charge { cost, ..Charge::spend(key, parts, limit) };
         self.store.decide_alone(&charge, Context::at(self.clock.now())).0
     }
 
-    /// How many addresses it remembers, and what that has caused.
+    /// The number of tracked addresses, with evictions and overflows.
     ///
     /// ```
     /// # use hivemind_core::{IpLimiter, Rate};
@@ -119,7 +118,7 @@ impl<C: Clock> IpLimiter<C> {
         self.store.occupancy()
     }
 
-    /// Removes the buckets that have been full for an eviction interval, now, and returns how many went.
+    /// Removes the buckets that have been full for an eviction interval, and returns their number.
     ///
     /// ```
     /// # use hivemind_core::{IpLimiter, ManualClock, Rate};
@@ -136,7 +135,7 @@ impl<C: Clock> IpLimiter<C> {
         self.store.sweep(self.clock.now())
     }
 
-    /// Stops its thread, as dropping it does. It still answers, and then frees buckets only at its cap.
+    /// Stops its thread, as dropping it does. It still decides, and then frees buckets only at its capacity.
     ///
     /// ```
     /// # use hivemind_core::{IpLimiter, Rate};

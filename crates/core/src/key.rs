@@ -1,9 +1,9 @@
-//! The name of a counter: a keyed 128-bit hash of its typed parts. Nothing readable
-//! is kept, so a million keys cost 16 bytes each and no credential rests in memory.
+//! Counter keys: a keyed 128-bit hash of a counter's typed parts. No readable part is
+//! stored, so a key costs 16 bytes and no credential stays in memory.
 //!
-//! SipHash-1-3 with a 128-bit result, because clients choose the values: without
-//! the seed nobody can aim two names at one counter, which the faster
-//! non-cryptographic hashes do not promise. Nodes that share the seed agree on keys.
+//! SipHash-1-3 with a 128-bit result, because clients choose the values: without the
+//! seed, an attacker cannot make two names collide, which faster non-cryptographic
+//! hashes do not guarantee. Nodes with the same seed compute the same keys.
 
 use crate::client_ip::ClientIp;
 use crate::limit::Limit;
@@ -16,12 +16,12 @@ use std::net::IpAddr;
 /// ```
 /// use hivemind_core::Entry;
 ///
-/// let who: [Entry<'_>; 2] = [("user", "ada"), ("path", "/login")];
-/// assert_eq!(who[0].1, "ada");
+/// let entries: [Entry<'_>; 2] = [("user", "ada"), ("path", "/login")];
+/// assert_eq!(entries[0].1, "ada");
 /// ```
 pub type Entry<'a> = (&'a str, &'a str);
 
-/// The readable parts of a counter's name, lent to those who need them.
+/// The readable parts of a counter's name, borrowed by stores and logs that show them.
 ///
 /// ```
 /// use hivemind_core::store::Parts;
@@ -31,14 +31,14 @@ pub type Entry<'a> = (&'a str, &'a str);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts<'a> {
-    /// The space of names that the rules of one application share.
+    /// The namespace of one application's rules.
     pub domain: &'a str,
-    /// Who or what is counted, in order.
+    /// The counted entries, in order.
     pub entries: &'a [Entry<'a>],
 }
 
 impl<'a> Parts<'a> {
-    /// The values of its entries, which are all that a rule leaves open.
+    /// The values of its entries: the only parts that a rule does not fix.
     #[inline]
     pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &'a str> + use<'a> {
         self.entries.iter().map(|(_, value)| *value)
@@ -59,7 +59,7 @@ impl<'a> Parts<'a> {
 pub struct KeySeed([u8; 16]);
 
 impl KeySeed {
-    /// A seed read from a file that only its nodes can read.
+    /// A seed from a secret that only the nodes sharing the counters know.
     ///
     /// ```
     /// # use hivemind_core::store::KeySeed;
@@ -70,7 +70,7 @@ impl KeySeed {
         Self(secret)
     }
 
-    /// A seed that no other process has: for counters that are shared with none.
+    /// A random seed, for counters that are not shared with another process.
     ///
     /// ```
     /// # use hivemind_core::store::KeySeed;
@@ -83,7 +83,7 @@ impl KeySeed {
         Self((half() << 64 | half()).to_le_bytes())
     }
 
-    /// A seed for a cluster that was given none: equal on all its nodes, but no secret.
+    /// A seed for a cluster without a configured one: equal on all its nodes, but not a secret.
     ///
     /// ```
     /// # use hivemind_core::store::KeySeed;
@@ -99,7 +99,7 @@ impl KeySeed {
 
 impl std::fmt::Debug for KeySeed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("KeySeed(..)") // A secret has no business in a log.
+        f.write_str("KeySeed(..)") // Keeps the secret out of logs.
     }
 }
 
@@ -123,10 +123,10 @@ pub struct Key {
 impl Key {
     /// The key of the counter that `limit` keeps for `parts`.
     ///
-    /// Algorithm and, for windows, period are part of a counter's identity, since
-    /// its state means nothing under another; requests, rate and burst are not, so
-    /// that a changed limit keeps its counter. `ordinal` tells limits of one kind
-    /// on one descriptor apart.
+    /// Algorithm and, for windows, period are part of a counter's identity, because its
+    /// state is meaningless under another algorithm or period. Requests, rate and burst are
+    /// not, so a changed limit keeps its counter. `ordinal` distinguishes limits of one kind
+    /// on one descriptor.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, store::{Key, KeySeed, Parts}};
@@ -143,12 +143,12 @@ impl Key {
 
     /// The key of the one token bucket that a client's address has.
     ///
-    /// No two addresses share one, not even by chance: one half is the address, and
-    /// a bit of the other says of which family. That half is hashed, since it alone
-    /// chooses the place in a table, which clients must not be able to aim at.
+    /// Two addresses never share a key, not even by chance: one half is the address, and a
+    /// bit of the other half is the address family. That other half is hashed, because it
+    /// alone chooses the table slot, which clients must not be able to predict.
     #[inline]
     pub(crate) fn of_address(seed: &KeySeed, client: ClientIp) -> Self {
-        // In the middle, where neither the shard nor the table's place is taken from.
+        // A bit in the middle, which neither the shard nor the table slot is derived from.
         const IS_IPV6: u64 = 1 << 44;
         let hash = Sip13::short(seed.0);
         match client.address() {
@@ -163,7 +163,7 @@ impl Key {
         }
     }
 
-    /// A key with exactly these bits, for stores that get it from a peer.
+    /// A key with exactly these bits, for stores that receive it from a peer.
     ///
     /// ```
     /// # use hivemind_core::store::Key;
@@ -174,12 +174,12 @@ impl Key {
         Self { high, low }
     }
 
-    /// Its bits, as (high, low). The low half is evenly spread and serves as the key's own hash.
+    /// Its bits, as (high, low). The low half is uniformly distributed and serves as the key's hash.
     ///
     /// ```
     /// # use hivemind_core::store::Key;
-    /// let (high, low) = Key::from_bits(1, 2).bits(); // To be sent to a peer ...
-    /// assert_eq!(Key::from_bits(high, low), Key::from_bits(1, 2)); // ... which makes the same key of them.
+    /// let (high, low) = Key::from_bits(1, 2).bits(); // Sent to a peer ...
+    /// assert_eq!(Key::from_bits(high, low), Key::from_bits(1, 2)); // ... which builds the same key from them.
     /// ```
     #[must_use]
     pub const fn bits(self) -> (u64, u64) {
@@ -187,28 +187,28 @@ impl Key {
     }
 }
 
-/// The part of a key that a rule fixes, hashed once: what is left for each request are its values.
+/// The part of a key that a rule fixes, hashed once; each request adds only its values.
 ///
-/// The whole message is the algorithm, ordinal and number of entries, the period of
-/// a window, the domain and the entries' keys; then the values. Each text but the
-/// last value is preceded by its length: joined with a separator, `("a_b", "c")`
-/// and `("a", "b_c")` would share one counter. The last value ends the message, and
-/// the hash tells the message's length itself.
+/// The whole message contains the algorithm, ordinal and number of entries, the period of
+/// a window, the domain and the entries' keys; then the values. A length precedes each
+/// text except the last value: joined with a separator, `("a_b", "c")` and `("a", "b_c")`
+/// would share one counter. The last value ends the message, whose length is part of the
+/// hash.
 ///
 /// ```
 /// use hivemind_core::store::{Key, KeyPrefix, KeySeed, Parts};
 /// use hivemind_core::{Limit, Period};
 ///
 /// let (seed, limit) = (KeySeed::new([7; 16]), Limit::fixed_window(5, Period::MINUTE));
-/// let prefix = KeyPrefix::new(&seed, "shop", ["user"], &limit, 0); // Once for the rule ...
+/// let prefix = KeyPrefix::new(&seed, "shop", ["user"], &limit, 0); // Once per rule ...
 /// let ada = Parts { domain: "shop", entries: &[("user", "ada")] };
-/// assert_eq!(prefix.key(["ada"]), Key::new(&seed, ada, &limit, 0)); // ... and the rest for each request.
+/// assert_eq!(prefix.key(["ada"]), Key::new(&seed, ada, &limit, 0)); // ... and the rest per request.
 /// ```
 #[derive(Clone, Copy)]
 pub struct KeyPrefix(Sip13);
 
 impl KeyPrefix {
-    /// What the keys of the counters of `limit` begin with, for entries of these `keys`; see [`Key::new`].
+    /// The prefix of the keys of `limit`'s counters, for entries with these `keys`; see [`Key::new`].
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, store::{KeyPrefix, KeySeed}};
@@ -238,7 +238,7 @@ impl KeyPrefix {
         Self(hash)
     }
 
-    /// The key of the counter for these `values`, one for each key of the prefix.
+    /// The key of the counter for these `values`, one per key of the prefix.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, store::{KeyPrefix, KeySeed}};
@@ -253,7 +253,7 @@ impl KeyPrefix {
         let mut values = values.into_iter();
         let last = values.next_back().unwrap_or_default();
         values.for_each(|value| write_text(&mut hash, value));
-        // The half that is ready first chooses the place: the table is found while the other is made.
+        // The half that is ready first chooses the slot: the lookup starts while the other half is computed.
         let (low, high) = hash.finish_after(last.as_bytes());
         Key { high, low }
     }
@@ -261,7 +261,7 @@ impl KeyPrefix {
 
 impl std::fmt::Debug for KeyPrefix {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("KeyPrefix(..)") // Whoever has it can make keys, as with the seed.
+        f.write_str("KeyPrefix(..)") // It allows computing keys, like the seed.
     }
 }
 
@@ -277,7 +277,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn no_two_addresses_share_a_key() {
+    fn keys_of_different_addresses_never_collide() {
         let seed = KeySeed::new([7; 16]);
         // Among them /64s whose bits are those of an IPv4 address, bare and mapped.
         let addresses = [
@@ -297,7 +297,7 @@ mod tests {
         let keys: Vec<Key> = addresses.iter().map(key).collect();
         let halves: HashSet<(u64, bool)> =
             keys.iter().map(|key| (key.high, key.low >> 44 & 1 == 1)).collect();
-        assert_eq!(halves.len(), addresses.len(), "told apart by what is not hashed: {keys:?}");
+        assert_eq!(halves.len(), addresses.len(), "distinguished by the bits that are not hashed: {keys:?}");
         assert_ne!(keys[0], Key::of_address(&KeySeed::new([8; 16]), "0.0.0.0".parse().unwrap()));
     }
 }

@@ -1,12 +1,12 @@
-//! Limits as values that cannot be wrong: a zero where there may be none, or a
-//! product that would overflow, is refused when the limit is made, so a decision
-//! has nothing left to check.
+//! Limits, rates and periods, valid by construction: the constructors reject a zero
+//! that makes no sense and a product that would overflow, so a decision has nothing
+//! left to check.
 
 use std::fmt;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
-/// Why a limit cannot be made, and what to write instead.
+/// An invalid limit, and what to write instead.
 ///
 /// ```
 /// use hivemind_core::{Limit, LimitError, Rate};
@@ -19,22 +19,22 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// A rate of nothing.
+    /// A rate of zero.
     #[error("a rate must be at least 1 request; to block, use a window limit of 0 requests")]
     ZeroRate,
-    /// A bucket that can hold nothing.
+    /// A bucket without capacity.
     #[error("`burst` must be at least 1; to block, use a window limit of 0 requests")]
     ZeroBurst,
-    /// More tokens than a bucket's state can count.
+    /// More tokens than a bucket's state can store.
     #[error("`burst` must be at most {max}; it is {burst}", max = TokenBucket::MAX_BURST)]
     BurstTooLarge {
-        /// What was asked for.
+        /// The requested burst.
         burst: u32,
     },
-    /// A period of no length.
+    /// A period of zero.
     #[error("a period must be longer than 0; give it as `1s`, `5m` or `1h`")]
     ZeroPeriod,
-    /// A period longer than time is counted.
+    /// A period longer than 100 years.
     #[error("a period must be at most 100 years; split the limit or leave it out")]
     PeriodTooLong,
 }
@@ -80,7 +80,7 @@ impl Period {
         }
     }
 
-    /// A period of this length.
+    /// A period of the given length.
     ///
     /// ```
     /// # use hivemind_core::{LimitError, Period};
@@ -115,20 +115,20 @@ impl Period {
         Self::new(length)
     }
 
-    /// How long it is.
+    /// Its length.
     #[must_use]
     pub const fn length(self) -> Duration {
         Duration::from_nanos(self.0.get())
     }
 
-    /// How long it is, in nanoseconds.
+    /// Its length in nanoseconds.
     #[must_use]
     pub const fn nanos(self) -> u64 {
         self.0.get()
     }
 }
 
-/// So many requests in each period, at least one.
+/// A number of requests per period, at least one.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period, Rate};
@@ -145,7 +145,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// `requests` in each `period`.
+    /// `requests` per `period`.
     ///
     /// ```
     /// # use hivemind_core::{LimitError, Period, Rate};
@@ -160,7 +160,7 @@ impl Rate {
         Ok(Self { requests, period })
     }
 
-    /// `requests` in each second.
+    /// `requests` per second.
     ///
     /// # Errors
     /// If `requests` is zero.
@@ -169,7 +169,7 @@ impl Rate {
     }
 }
 
-/// A bucket that holds `burst` tokens and earns them back at `rate`.
+/// A bucket that holds `burst` tokens and refills at `rate`.
 ///
 /// ```
 /// use hivemind_core::{Limit, Rate, algorithm::TokenBucket};
@@ -182,13 +182,13 @@ impl Rate {
 pub struct TokenBucket {
     rate: Rate,
     burst: NonZeroU32,
-    // The rate in lowest terms, so that products stay small and most of them fit a machine word.
+    // The rate in lowest terms: products stay small, and most fit a machine word.
     earned: NonZeroU32,
     per_nanos: NonZeroU64,
 }
 
 impl TokenBucket {
-    /// The most tokens a bucket can hold: its state counts them in 31 bits and a sign.
+    /// The largest capacity of a bucket: its state stores tokens in 31 bits and a sign.
     ///
     /// ```
     /// # use hivemind_core::{Rate, algorithm::TokenBucket};
@@ -227,11 +227,11 @@ impl TokenBucket {
         Ok(Self { burst: capacity, ..self })
     }
 
-    /// Tokens earned in every [`TokenBucket::per_nanos`]: the rate in lowest terms.
+    /// Tokens earned per [`TokenBucket::per_nanos`]: the rate in lowest terms.
     ///
     /// ```
     /// # use hivemind_core::{LimitError, Rate, algorithm::TokenBucket};
-    /// assert_eq!(TokenBucket::new(Rate::per_second(10)?, 20)?.earned(), 1); // In each tenth of a second.
+    /// assert_eq!(TokenBucket::new(Rate::per_second(10)?, 20)?.earned(), 1); // One per tenth of a second.
     /// # Ok::<(), LimitError>(())
     /// ```
     #[must_use]
@@ -239,12 +239,12 @@ impl TokenBucket {
         self.earned.get()
     }
 
-    /// Nanoseconds in which [`TokenBucket::earned`] tokens come back.
+    /// Nanoseconds in which the bucket earns [`TokenBucket::earned`] tokens.
     ///
     /// ```
     /// # use hivemind_core::{LimitError, Rate, algorithm::TokenBucket};
     /// let bucket = TokenBucket::new(Rate::per_second(7)?, 20)?;
-    /// assert_eq!((bucket.earned(), bucket.per_nanos()), (7, 1_000_000_000)); // No whole nanoseconds for one.
+    /// assert_eq!((bucket.earned(), bucket.per_nanos()), (7, 1_000_000_000)); // One takes a fraction of a nanosecond.
     /// # Ok::<(), LimitError>(())
     /// ```
     #[must_use]
@@ -267,7 +267,7 @@ fn lowest_terms(requests: NonZeroU32, nanos: NonZeroU64) -> (NonZeroU32, NonZero
     (divided.unwrap_or(requests), NonZeroU64::new(nanos.get() / a).unwrap_or(nanos))
 }
 
-/// So many requests in each window; 0 blocks.
+/// A number of requests per window; 0 blocks.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period, algorithm::Window};
@@ -297,7 +297,7 @@ impl Window {
     }
 }
 
-/// What one counter may admit.
+/// The budget of one counter.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period, Rate};
@@ -313,9 +313,9 @@ impl Window {
 pub enum Limit {
     /// Bursts up to a capacity, refilled steadily.
     TokenBucket(TokenBucket),
-    /// A count that starts anew at each multiple of the period since the Unix epoch.
+    /// A count that restarts at each multiple of the period since the Unix epoch.
     FixedWindow(Window),
-    /// A count of this window and the remaining part of the last one.
+    /// The current window's count plus a share of the previous window's.
     SlidingWindow(Window),
 }
 
@@ -347,7 +347,7 @@ impl Limit {
         Self::FixedWindow(Window::new(requests, period))
     }
 
-    /// At most `requests` in any span of `period`, as far as two counters can tell; 0 blocks.
+    /// At most `requests` in any span of `period`, as estimated from two counters; 0 blocks.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period};
@@ -359,7 +359,7 @@ impl Limit {
         Self::SlidingWindow(Window::new(requests, period))
     }
 
-    /// What its algorithm is called, in rules and wherever limits are shown.
+    /// The name of its algorithm in rules and output.
     #[must_use]
     pub const fn algorithm(&self) -> &'static str {
         match self {
@@ -369,7 +369,7 @@ impl Limit {
         }
     }
 
-    /// Requests in each period.
+    /// Requests per period.
     #[must_use]
     pub const fn requests(&self) -> u32 {
         match self {
@@ -387,7 +387,7 @@ impl Limit {
         }
     }
 
-    /// The most that can pass at one moment.
+    /// The largest cost that can pass at one moment.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Rate};
@@ -403,7 +403,7 @@ impl Limit {
         }
     }
 
-    /// Whether two limits keep their counters alike, so that one's state means the same to the other.
+    /// Whether a counter's state means the same under both limits.
     pub(crate) fn counts_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::TokenBucket(_), Self::TokenBucket(_)) => true,
@@ -413,17 +413,17 @@ impl Limit {
         }
     }
 
-    /// How long an untouched counter may take to become as if new, at the longest.
+    /// The longest time after which an untouched counter is blank, as if it were new.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period};
-    /// // A sliding window looks back at the one before.
+    // A sliding window includes a share of the previous one.
     /// assert_eq!(Limit::sliding_window(5, Period::DAY).longest_memory(), 2 * Period::DAY.length());
     /// ```
     #[must_use]
     pub fn longest_memory(&self) -> Duration {
         match self {
-            // A debit may have sunk it to minus its burst.
+            // A debit may have lowered it to minus its burst.
             Self::TokenBucket(bucket) => {
                 let units = 2 * u128::from(bucket.burst()) * u128::from(bucket.per_nanos());
                 let nanos = units.div_ceil(u128::from(bucket.earned()));

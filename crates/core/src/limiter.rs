@@ -1,16 +1,16 @@
-//! A limiter to embed: rules, counters and a clock in one value, with no runtime.
+//! An embeddable limiter: rules, counters and a clock in one value, without an async runtime.
 
 use crate::decision::Decision;
 use crate::key::{Entry, KeySeed};
 use crate::rules::{Descriptor, Rules};
-use crate::store::{Context, LocalStore, MemoryStore, Occupancy, OnRefusal, StoreOptions};
-use crate::sweeper::Sweeper;
+use crate::start_error::StartError;
+use crate::store::{Context, LocalStore, MemoryStore, Occupancy, OnRefusal, StoreOptions, Sweeper};
 use crate::time::{Clock, SystemClock};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a [`Limiter`] can be told beside its rules.
+/// Options of a [`Limiter`] in addition to its rules.
 ///
 /// ```
 /// use hivemind_core::store::{OnRefusal, StoreOptions};
@@ -24,11 +24,11 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct LimiterOptions {
-    /// How large it may grow.
+    /// Capacity of its store.
     pub store: StoreOptions,
-    /// How often it removes keys that say nothing any more.
+    /// How often it removes idle keys.
     pub sweep_interval: Duration,
-    /// What window limits record of a refused request.
+    /// Whether window limits count a refused request.
     pub on_refusal: OnRefusal,
 }
 
@@ -42,31 +42,7 @@ impl Default for LimiterOptions {
     }
 }
 
-/// Why a limiter cannot start.
-///
-/// ```
-/// use hivemind_core::{Limiter, LimiterOptions, Rules, SystemClock};
-/// use std::time::Duration;
-///
-/// let options = LimiterOptions { sweep_interval: Duration::ZERO, ..LimiterOptions::default() };
-/// let error = Limiter::with_clock(Rules::new(), SystemClock, options).err().unwrap();
-/// assert_eq!(error.to_string(), "the sweep interval must be longer than 0; 60 s is usual");
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// A limit that makes no sense.
-    #[error(transparent)]
-    Limit(#[from] crate::limit::LimitError),
-    /// A sweep without a pause.
-    #[error("the sweep interval must be longer than 0; 60 s is usual")]
-    ZeroSweepInterval,
-    /// The system gave no thread to sweep with.
-    #[error("the thread that removes idle keys cannot be started; raise the limit on threads: {0}")]
-    Thread(#[from] std::io::Error),
-}
-
-/// Limits by rules, in this process.
+/// A rate limiter with rules, in this process.
 ///
 /// ```
 /// use hivemind_core::{Limit, Limiter, Matcher, Period, Rule, Rules};
@@ -90,12 +66,12 @@ pub struct Limiter<C = SystemClock> {
 }
 
 impl Limiter {
-    /// A limiter by the machine's clock.
+    /// A limiter that uses the system clock.
     ///
     /// ```
     /// # use hivemind_core::{Limiter, Rules};
     /// let limiter = Limiter::new(Rules::new())?;
-    /// assert!(limiter.allow("shop", &[("user", "ada")])); // No rule, no limit.
+    /// assert!(limiter.allow("shop", &[("user", "ada")])); // Without a rule, nothing is limited.
     /// # Ok::<(), hivemind_core::StartError>(())
     /// ```
     ///
@@ -107,13 +83,13 @@ impl Limiter {
 }
 
 impl<C: Clock + Clone + 'static> Limiter<C> {
-    /// A limiter by another clock.
+    /// A limiter that uses the given clock.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
     /// # let rule = Rule::limit(Limit::fixed_window(1, Period::SECOND));
     /// # let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
-    /// let clock = ManualClock::default(); // A test says what time it is.
+    /// let clock = ManualClock::default(); // A test sets the time.
     /// let limiter = Limiter::with_clock(rules, clock.clone(), LimiterOptions::default())?;
     /// assert!(limiter.allow("shop", &[("user", "ada")]) && !limiter.allow("shop", &[("user", "ada")]));
     /// clock.advance(Period::SECOND.length());
@@ -124,7 +100,7 @@ impl<C: Clock + Clone + 'static> Limiter<C> {
     /// # Errors
     /// If the sweep interval is zero, or the thread that removes idle keys cannot be started.
     pub fn with_clock(rules: Rules, clock: C, options: LimiterOptions) -> Result<Self, StartError> {
-        clock.now(); // A clock may calibrate itself when it is first read: no request shall wait for that.
+        clock.now(); // The first reading may calibrate the clock, which no request should wait for.
         let seed = KeySeed::random();
         let store = Arc::new(MemoryStore::new(options.store));
         let sweeper = Sweeper::start(&store, clock.clone(), options.sweep_interval)?;
@@ -140,7 +116,7 @@ impl<C: Clock + Clone + 'static> Limiter<C> {
 }
 
 impl<C: Clock> Limiter<C> {
-    /// Whether one request of whoever `entries` name may go on; it is counted if so.
+    /// Whether one request of the client that `entries` name passes; it is counted if so.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Limiter, Matcher, Period, Rule, Rules};
@@ -153,7 +129,7 @@ impl<C: Clock> Limiter<C> {
         self.check(domain, &[Descriptor::new(entries)]).is_allowed()
     }
 
-    /// Decides all descriptors of a request in one step: it passes all their limits, or spends on none.
+    /// Decides all descriptors of a request in one step: it passes all their limits or spends on none.
     ///
     /// ```
     /// # use hivemind_core::{Descriptor, Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
@@ -163,8 +139,8 @@ impl<C: Clock> Limiter<C> {
     /// let limiter = Limiter::with_clock(rules, ManualClock::default(), LimiterOptions::default())?;
     /// let (ada, path) = (Descriptor::new(&[("user", "ada")]), Descriptor::new(&[("path", "/export")]));
     /// assert!(limiter.check("api", &[ada, path]).is_allowed());
-    /// assert!(!limiter.check("api", &[ada, path]).is_allowed()); // The path is spent, so nothing is taken ...
-    /// assert_eq!(limiter.check("api", &[ada]).remaining(), Some(3)); // ... from ada.
+    /// assert!(!limiter.check("api", &[ada, path]).is_allowed()); // The path's limit refuses, so ...
+    /// assert_eq!(limiter.check("api", &[ada]).remaining(), Some(3)); // ... ada's limit is not charged.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check(&self, domain: &str, descriptors: &[Descriptor<'_>]) -> Decision {
@@ -179,8 +155,8 @@ impl<C: Clock> Limiter<C> {
         Decision::new(&charges, &self.store.decide_now(&charges, context))
     }
 
-    /// Puts other rules in force, from the next request on. Counters stay: a
-    /// changed limit goes on from what its clients have used.
+    /// Activates other rules, starting with the next request. Counters are kept: a changed
+    /// limit continues with what its clients have used.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
@@ -190,7 +166,7 @@ impl<C: Clock> Limiter<C> {
     /// assert!(limiter.allow("shop", &[("user", "ada")]));
     /// limiter.reload(of(2)?);
     /// assert!(limiter.allow("shop", &[("user", "ada")])); // The first one still counts ...
-    /// assert!(!limiter.allow("shop", &[("user", "ada")])); // ... so there is no third.
+    /// assert!(!limiter.allow("shop", &[("user", "ada")])); // ... so a third is refused.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reload(&self, rules: Rules) {
@@ -202,7 +178,7 @@ impl<C: Clock> Limiter<C> {
         }
     }
 
-    /// Removes keys that say nothing any more, now, and returns how many went.
+    /// Removes idle keys now, and returns how many were removed.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
@@ -219,7 +195,7 @@ impl<C: Clock> Limiter<C> {
         self.store.sweep(self.clock.now())
     }
 
-    /// How full it is.
+    /// How full its store is.
     ///
     /// ```
     /// # use hivemind_core::{Limiter, Rules};
@@ -232,7 +208,7 @@ impl<C: Clock> Limiter<C> {
         self.store.occupancy()
     }
 
-    /// Stops its thread, as dropping it does. It still answers, and then frees keys only at its cap.
+    /// Stops its thread, as dropping it does. It still decides, and then frees keys only at its capacity.
     ///
     /// ```
     /// # use hivemind_core::{Limiter, Rules};

@@ -1,14 +1,14 @@
-//! Which limit answers a descriptor. Rules are an immutable value: they are built
-//! whole, and a reload swaps the whole, so a decision never sees half of a change.
+//! Rate limit rules: the limits that apply to a descriptor. A rule set is an immutable
+//! value: it is built and swapped whole, so a decision never sees half of a change.
 //!
-//! Matching is that of the reference service. At each entry: the exact value, else
-//! the first wildcard in the order of declaration, else the rule without a value.
-//! The depth must be equal, a parent's limit does not stand in for a missing
-//! child's, and what was once matched is not taken back. Key and value are
-//! compared apart, never as a joined string.
+//! Matching follows the reference service. At each entry: the exact value, else the
+//! first wildcard in the order of declaration, else the rule without a value. The
+//! depth must be equal, a parent's limit does not replace a missing child's, and the
+//! search does not backtrack. Key and value are compared separately, never as a joined
+//! string.
 //!
 //! ```
-//! use hivemind_core::rules::{Matcher, Rule, Rules, ExplanationEnd};
+//! use hivemind_core::rules::{ExplanationEnd, Matcher, Rule, Rules};
 //! use hivemind_core::{Limit, Period};
 //!
 //! let of = |requests| Rule::limit(Limit::fixed_window(requests, Period::MINUTE));
@@ -40,13 +40,13 @@ use crate::key::{Entry, KeySeed};
 use crate::limit::Limit;
 use crate::store::Op;
 use crate::verdict::Cost;
-use node::Node;
+use node::RuleNode;
 use prefixes::Prefixes;
-use resolved::Matched;
+use resolved::DescriptorMatch;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-/// What is charged for one thing: a client, a path, a pair of them.
+/// A request's entries and cost: charged to the limits of the matching rule.
 ///
 /// ```
 /// use hivemind_core::store::Op;
@@ -54,29 +54,29 @@ use std::time::Duration;
 ///
 /// let request = Descriptor::new(&[("user", "ada"), ("path", "/search")]);
 /// assert_eq!((request.cost, request.op), (Cost::ONE, Op::Spend));
-/// // A request that costs five, under a limit that it brings along.
+// A request that costs five, under a limit of its own.
 /// let heavy = Descriptor { cost: Cost::new(5), limit: Some(Limit::fixed_window(9, Period::DAY)), ..request };
 /// assert_eq!(heavy.entries, request.entries);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor<'a> {
-    /// Who or what it is, in order.
+    /// Its entries, in order.
     pub entries: &'a [Entry<'a>],
-    /// How much.
+    /// Its cost.
     pub cost: Cost,
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// A limit that the request brings along, instead of that of the rules.
+    /// A limit in the request, which replaces the limits of the rules.
     pub limit: Option<Limit>,
 }
 
 impl<'a> Descriptor<'a> {
-    /// One request of whoever `entries` name.
+    /// One request with these `entries`, at a cost of one.
     ///
     /// ```
     /// # use hivemind_core::Descriptor;
     /// let ada = Descriptor::new(&[("user", "ada")]);
-    /// assert!(ada.limit.is_none()); // The rules have one.
+    /// assert!(ada.limit.is_none()); // The rules decide.
     /// ```
     #[must_use]
     pub const fn new(entries: &'a [Entry<'a>]) -> Self {
@@ -84,7 +84,7 @@ impl<'a> Descriptor<'a> {
     }
 }
 
-/// Why a rule cannot be added.
+/// An invalid rule.
 ///
 /// ```
 /// use hivemind_core::{Budget, Matcher, Rule, RuleError, Rules};
@@ -92,51 +92,52 @@ impl<'a> Descriptor<'a> {
 /// let nothing = Rule::new(Budget::Limits(vec![]));
 /// let error = Rules::new().with("shop", &[Matcher::any("user")], nothing).unwrap_err();
 /// assert_eq!(error, RuleError::NoLimits);
-/// assert_eq!(error.to_string(), "a rule must have at least one limit; to let everything pass, make it unlimited");
+/// assert_eq!(error.to_string(), "rule without limits; add one, or make the rule unlimited to pass all requests");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
     /// A domain without a name.
-    #[error("a domain must have a name; write `domain: my-app`")]
+    #[error("empty domain name; write `domain: my-app`")]
     EmptyDomain,
-    /// A rule that matches nothing.
-    #[error("a rule must match at least one entry; give it a key")]
+    /// A rule without entries to match.
+    #[error("rule without entries to match; give it a key")]
     EmptyPath,
     /// An entry without a key.
-    #[error("an entry must have a key; write `key: remote_address`")]
+    #[error("entry without a key; write `key: remote_address`")]
     EmptyKey,
-    /// A rule that grants nothing and forbids nothing.
-    #[error("a rule must have at least one limit; to let everything pass, make it unlimited")]
+    /// A rule without limits that is not unlimited.
+    #[error("rule without limits; add one, or make the rule unlimited to pass all requests")]
     NoLimits,
     /// A second rule for the same entries.
-    #[error("there is a rule for these entries already; merge the two, or give one another value")]
+    #[error("these entries already have a rule; merge the two, or give one of them another value")]
     Duplicate,
 }
 
-/// A set of rules, ready to answer.
+/// A set of rules.
 ///
 /// ```
 /// use hivemind_core::{Descriptor, Limit, Matcher, Period, Rule, Rules};
 ///
 /// let rule = Rule::limit(Limit::fixed_window(100, Period::MINUTE));
 /// let rules = Rules::new().with("shop", &[Matcher::any("user"), Matcher::exact("path", "/search")], rule)?;
-/// let asked = [Descriptor::new(&[("user", "ada"), ("path", "/search")]), Descriptor::new(&[("user", "ada")])];
-/// let resolved = rules.resolve("shop", &asked);
-/// // The second is not as deep as the rule, so no rule answers it.
-/// assert_eq!(resolved.rule_matches().map(|ruling| ruling.declared).collect::<Vec<_>>(), [Some(0), None]);
+/// let descriptors =
+///     [Descriptor::new(&[("user", "ada"), ("path", "/search")]), Descriptor::new(&[("user", "ada")])];
+/// let resolved = rules.resolve("shop", &descriptors);
+// The second is not as deep as the rule, so no rule matches it.
+/// assert_eq!(resolved.rule_matches().map(|found| found.declared).collect::<Vec<_>>(), [Some(0), None]);
 /// # Ok::<(), hivemind_core::RuleError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    domains: BTreeMap<Box<str>, Node>,
-    /// Every rule, in the order of declaration.
-    declared: Vec<Declared>,
+    domains: BTreeMap<Box<str>, RuleNode>,
+    /// All declarations, in their order.
+    declared: Vec<Declaration>,
     prefixes: Option<Prefixes>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Declared {
+struct Declaration {
     domain: Box<str>,
     path: Vec<Matcher>,
     rule: Option<Rule>,
@@ -154,7 +155,7 @@ impl Rules {
         Self::default()
     }
 
-    /// These rules and one more; see [`Rules::add`].
+    /// These rules plus one; see [`Rules::add`].
     ///
     /// ```
     /// # use hivemind_core::{Limit, Matcher, Period, Rule, RuleError, Rules};
@@ -166,27 +167,27 @@ impl Rules {
     /// ```
     ///
     /// # Errors
-    /// If the same entries have a rule already, or a name is empty.
+    /// If the same entries already have a rule, or a name is empty.
     pub fn with(mut self, domain: &str, path: &[Matcher], rule: Rule) -> Result<Self, RuleError> {
         self.add(domain, path, Some(rule))?;
         Ok(self)
     }
 
-    /// Adds a rule. With `None`, what the path names is let through, also where a
-    /// rule without a value would have matched it. After an error the rules are as before.
+    /// Adds a rule. With `None`, requests that match the path are not limited, even where a
+    /// rule without a value would match them. After an error the rules are unchanged.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Matcher, Period, Rule, Rules, rules::ExplanationEnd};
     /// let mut rules = Rules::new();
     /// let rule = Rule::limit(Limit::fixed_window(1, Period::DAY));
     /// rules.add("shop", &[Matcher::any("user")], Some(rule))?;
-    /// rules.add("shop", &[Matcher::exact("user", "root")], None)?; // Everybody but this one.
+    /// rules.add("shop", &[Matcher::exact("user", "root")], None)?; // All users except this one.
     /// assert_eq!(rules.explain("shop", &[("user", "root")]).end, ExplanationEnd::NoLimit);
     /// # Ok::<(), hivemind_core::RuleError>(())
     /// ```
     ///
     /// # Errors
-    /// If the same entries have a rule already, or a name is empty.
+    /// If the same entries already have a rule, or a name is empty.
     pub fn add(&mut self, domain: &str, path: &[Matcher], rule: Option<Rule>) -> Result<(), RuleError> {
         if domain.is_empty() {
             return Err(RuleError::EmptyDomain);
@@ -202,12 +203,12 @@ impl Rules {
         }
         let root = self.domains.entry(domain.into()).or_default();
         root.declare(path, self.declared.len())?;
-        self.declared.push(Declared { domain: domain.into(), path: path.to_vec(), rule });
+        self.declared.push(Declaration { domain: domain.into(), path: path.to_vec(), rule });
         Ok(())
     }
 
-    /// These rules, with all that they fix of their counters' keys hashed under
-    /// `seed`. [`ResolvedRequest::charges`] is then cheaper under that seed, and gives the same.
+    /// These rules, with the fixed part of their counters' keys already hashed under
+    /// `seed`. [`ResolvedRequest::charges`] is then cheaper under that seed, with the same result.
     ///
     /// ```
     /// # use hivemind_core::{Descriptor, Limit, Matcher, Period, Rule, Rules, store::KeySeed};
@@ -224,15 +225,15 @@ impl Rules {
         self
     }
 
-    /// Which rule answers each descriptor of a request, and which are left aside.
+    /// Finds the rule of each descriptor of a request, and drops the replaced rules.
     ///
     /// ```
     /// # use hivemind_core::{Descriptor, Limit, Matcher, Period, Rule, Rules};
     /// # let rule = Rule::limit(Limit::fixed_window(1, Period::DAY));
     /// let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
     /// let ada = [Descriptor::new(&[("user", "ada")])];
-    /// assert!(rules.resolve("shop", &ada).rule_matches().all(|ruling| ruling.rule.is_some()));
-    /// assert!(rules.resolve("blog", &ada).rule_matches().all(|ruling| ruling.rule.is_none()));
+    /// assert!(rules.resolve("shop", &ada).rule_matches().all(|found| found.rule.is_some()));
+    /// assert!(rules.resolve("blog", &ada).rule_matches().all(|found| found.rule.is_none()));
     /// # Ok::<(), hivemind_core::RuleError>(())
     /// ```
     #[must_use]
@@ -240,22 +241,22 @@ impl Rules {
         let root = self.domains.get(domain);
         let matched = descriptors.iter().map(|descriptor| match root {
             Some(root) => self.matched(root, descriptor),
-            None => Matched::nothing(descriptor.entries), // Not even a limit that the request brings.
+            None => DescriptorMatch::none(descriptor.entries), // Not even a limit in the request.
         });
         ResolvedRequest::new(domain, descriptors, matched.collect(), self.prefixes.as_ref())
     }
 
-    fn matched<'a>(&'a self, root: &'a Node, descriptor: &'a Descriptor<'a>) -> Matched<'a> {
-        let mut matched = Matched::nothing(descriptor.entries);
+    fn matched<'a>(&'a self, root: &'a RuleNode, descriptor: &'a Descriptor<'a>) -> DescriptorMatch<'a> {
+        let mut matched = DescriptorMatch::none(descriptor.entries);
         if let Some(limit) = &descriptor.limit {
-            matched.brought(limit);
+            matched.set_request_limit(limit);
             return matched;
         }
         let mut node = root;
         for (index, entry) in descriptor.entries.iter().enumerate() {
-            let Some(below) = node.below(*entry) else { return Matched::nothing(descriptor.entries) };
+            let Some(below) = node.below(*entry) else { return DescriptorMatch::none(descriptor.entries) };
             if let Some(pattern) = below.shared_pattern() {
-                matched.share(index, pattern);
+                matched.share_value(index, pattern);
             }
             node = below;
         }
@@ -263,12 +264,12 @@ impl Rules {
         if let Some(number) = node.declared()
             && let Some(rule) = rule(number)
         {
-            matched.ruled(number, rule);
+            matched.set_rule(number, rule);
         }
         matched
     }
 
-    /// Whether there are rules for a domain, be it none but its name.
+    /// Whether a domain is known, even if it has no rules.
     ///
     /// ```
     /// # use hivemind_core::Rules;
@@ -279,7 +280,7 @@ impl Rules {
         self.domains.contains_key(domain)
     }
 
-    /// Makes a domain known that has no rules yet.
+    /// Adds a domain without rules.
     ///
     /// ```
     /// # use hivemind_core::{RuleError, Rules};
@@ -300,7 +301,7 @@ impl Rules {
         Ok(())
     }
 
-    /// The domains that have rules, in order of their names.
+    /// The known domains, in order of their names.
     ///
     /// ```
     /// # use hivemind_core::Rules;
@@ -314,11 +315,11 @@ impl Rules {
         self.domains.keys().map(|domain| &**domain)
     }
 
-    /// How long a counter may have to be remembered so that nothing is lost by the
-    /// change from the rules that were in force `before`; none if nothing can be.
+    /// How long counters must be kept after the change from the rules that were active
+    /// `before`, so that no count is lost; none if none can be lost.
     ///
-    /// Only token buckets matter: when one will be full was reckoned with the rate it
-    /// had, while a window ends when it ends, whatever it may admit.
+    /// Only token buckets matter: the time when a bucket will be full depends on its rate,
+    /// while a window's end does not depend on what it admits.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Matcher, Rate, Rule, Rules};
@@ -333,10 +334,10 @@ impl Rules {
     /// ```
     #[must_use]
     pub fn longest_memory_after(&self, before: &Self) -> Option<Duration> {
-        let named = |declared: &'_ Declared| (declared.domain.clone(), declared.path.clone());
+        let named = |declared: &'_ Declaration| (declared.domain.clone(), declared.path.clone());
         let known: HashMap<_, _> = before.declared.iter().map(|known| (named(known), &known.rule)).collect();
         let kept: HashSet<_> = self.declared.iter().map(named).collect();
-        // What a removed rule counted goes to another rule of its domain, whichever that is.
+        // A removed rule's counters may belong to any other rule of its domain now.
         let lost = before.declared.iter().filter(|known| !kept.contains(&named(known)));
         let lost: HashSet<&str> = lost.map(|known| &*known.domain).collect();
         let changed = self.declared.iter().filter(|declared| {

@@ -1,6 +1,6 @@
-//! What a rule says to a store whose counters are shared by peers: how exactly its limits are
-//! shared, and what to do while whoever keeps a counter cannot be reached. A store whose
-//! counters are in one place has no use for it.
+//! Sharing options of a rule, for stores whose counters are shared by peers: how exactly its
+//! limits are shared, and what happens while a counter's owner is unreachable. Stores with
+//! counters in one place ignore them.
 
 use std::fmt;
 
@@ -10,24 +10,24 @@ use std::fmt;
 /// use hivemind_core::{Consistency, Limit, Period, Rule};
 ///
 /// let mut rule = Rule::limit(Limit::fixed_window(1_000, Period::MINUTE));
-/// rule.sharing.consistency = Some(Consistency::Eventual); // A little over is better than a wait.
+/// rule.sharing.consistency = Some(Consistency::Eventual); // Slightly over is better than a wait.
 /// assert_eq!(rule.sharing.to_string(), "consistency: eventual");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Consistency {
-    /// Never above the limit and hardly ever below: a node that holds no rights asks the counter's owner.
+    /// Never above the limit and rarely below: a node without allowance requests one from the counter's owner.
     #[default]
     Exact,
-    /// Never above the limit, and never waits: a node that holds no rights refuses, and asks for the next one.
+    /// Never above the limit, and never waits: a node without allowance refuses, and requests one for later.
     Bounded,
-    /// Never below the limit: what others have admitted counts once it is heard of.
+    /// Never below the limit: other nodes' admissions count once this node receives them.
     Eventual,
     /// Not shared.
     Local,
 }
 
 impl Consistency {
-    /// All of them, as files name them.
+    /// All variants with their names in files.
     ///
     /// ```
     /// # use hivemind_core::Consistency;
@@ -42,7 +42,7 @@ impl Consistency {
     ];
 }
 
-/// What to do while the owner of a counter cannot be reached.
+/// The behavior while the owner of a counter is unreachable.
 ///
 /// ```
 /// use hivemind_core::{OnUnreachable, Sharing};
@@ -52,17 +52,17 @@ impl Consistency {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnUnreachable {
-    /// Up to an even share of the window, what is held included.
+    /// Admits up to an even share of the window, including the allowance held.
     #[default]
     Share,
-    /// Nothing past what is held.
+    /// Admits only the allowance held.
     Refuse,
-    /// Everything.
+    /// Admits everything.
     Admit,
 }
 
 impl OnUnreachable {
-    /// All of them, as files name them.
+    /// All variants with their names in files.
     ///
     /// ```
     /// # use hivemind_core::OnUnreachable;
@@ -72,21 +72,21 @@ impl OnUnreachable {
         [("share", Self::Share), ("refuse", Self::Refuse), ("admit", Self::Admit)];
 }
 
-/// What a rule says about sharing; what it does not say, the store's own settings do.
+/// A rule's sharing options; the store's own settings replace those that are unset.
 ///
 /// ```
 /// use hivemind_core::{Consistency, OnUnreachable, Sharing};
 ///
-/// assert_eq!(Sharing::default().to_string(), ""); // All is left to the store.
+/// assert_eq!(Sharing::default().to_string(), ""); // The store's settings apply.
 /// let bounded = Some(Consistency::Bounded);
-/// let said = Sharing { consistency: bounded, on_unreachable: Some(OnUnreachable::Share) };
-/// assert_eq!(said.to_string(), "consistency: bounded, on_unreachable: share");
+/// let sharing = Sharing { consistency: bounded, on_unreachable: Some(OnUnreachable::Share) };
+/// assert_eq!(sharing.to_string(), "consistency: bounded, on_unreachable: share");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sharing {
     /// How exactly its limits are shared.
     pub consistency: Option<Consistency>,
-    /// What to do while the owner of one of its counters cannot be reached.
+    /// The behavior while the owner of one of its counters is unreachable.
     pub on_unreachable: Option<OnUnreachable>,
 }
 

@@ -1,9 +1,9 @@
-//! SipHash-1-3 over messages that are whole words but for their end, with a result
-//! of 128 bits or of 64. The `siphasher` crate computes the same (tests hold this to
-//! it), but keeps a buffer for odd bytes, which takes a third of a decision's time
-//! when every word is whole. Why not a faster hash: docs/decisions/006.
+//! SipHash-1-3 for messages of whole words except at their end, with a 128-bit or 64-bit
+//! result. The `siphasher` crate computes the same (the tests compare with it), but keeps
+//! a buffer for odd bytes, which takes a third of a decision's time when every word is
+//! whole. Reasons against a faster hash: docs/decisions/006.
 
-/// A hash under way.
+/// A hash in progress.
 #[derive(Clone, Copy)]
 pub(crate) struct Sip13 {
     v0: u64,
@@ -14,14 +14,14 @@ pub(crate) struct Sip13 {
 }
 
 impl Sip13 {
-    /// The start of a hash of 128 bits.
+    /// Starts a 128-bit hash.
     #[inline]
     pub(crate) const fn new(key: [u8; 16]) -> Self {
         let Self { v0, v1, v2, v3, words } = Self::short(key);
         Self { v0, v1: v1 ^ 0xee, v2, v3, words }
     }
 
-    /// The start of a hash of 64 bits.
+    /// Starts a 64-bit hash.
     #[inline]
     pub(crate) const fn short(key: [u8; 16]) -> Self {
         let key = u128::from_le_bytes(key);
@@ -36,7 +36,7 @@ impl Sip13 {
         }
     }
 
-    /// Goes on with eight bytes.
+    /// Adds eight bytes.
     #[inline]
     pub(crate) const fn write(&mut self, word: u64) {
         self.v3 ^= word;
@@ -45,7 +45,7 @@ impl Sip13 {
         self.words += 1;
     }
 
-    /// Goes on with these bytes, filled up with zeros to whole words.
+    /// Adds these bytes, padded with zeros to whole words.
     #[inline]
     pub(crate) fn write_padded(&mut self, bytes: &[u8]) {
         self.write_whole_words(bytes);
@@ -54,7 +54,7 @@ impl Sip13 {
         }
     }
 
-    /// The hash of what was written and then these bytes, for one begun by [`Sip13::new`].
+    /// Adds these bytes and returns the hash, for a hash started by [`Sip13::new`].
     #[inline]
     pub(crate) fn finish_after(mut self, bytes: &[u8]) -> (u64, u64) {
         self.write_end(bytes);
@@ -64,7 +64,7 @@ impl Sip13 {
         (first, self.finish_half())
     }
 
-    /// The hash of what was written and then these bytes, for one begun by [`Sip13::short`].
+    /// Adds these bytes and returns the hash, for a hash started by [`Sip13::short`].
     #[inline]
     pub(crate) fn finish_short_after(mut self, bytes: &[u8]) -> u64 {
         self.write_end(bytes);
@@ -74,7 +74,7 @@ impl Sip13 {
 
     #[expect(
         clippy::inline_always,
-        reason = "the hash's state stays in registers; called, it goes through memory"
+        reason = "the hash's state stays in registers; a call passes it through memory"
     )]
     #[inline(always)]
     fn write_whole_words(&mut self, bytes: &[u8]) {
@@ -114,8 +114,8 @@ impl Sip13 {
     }
 }
 
-/// The bytes past the last whole word, at most seven of them. Read by loads that
-/// overlap: a loop over single bytes costs as much as two rounds.
+/// The bytes past the last whole word, at most seven. Read by overlapping loads: a loop
+/// over single bytes costs as much as two rounds.
 #[inline]
 fn tail(bytes: &[u8]) -> u64 {
     let past = bytes.len() % 8;
@@ -140,7 +140,7 @@ mod tests {
     const KEY: [u8; 16] = *b"sixteen bytes ok";
 
     #[test]
-    fn it_agrees_with_the_siphasher_crate() {
+    fn sip_hash_equals_siphasher_crate() {
         let bytes: Vec<u8> = (0..=255_u8).chain(0..=99).map(|byte| byte.wrapping_mul(167) ^ 0x5A).collect();
         for length in 0..bytes.len() {
             let message = &bytes[..length];
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_zeros_up_to_a_whole_word() {
+    fn padding_fills_last_word_with_zeros() {
         for (padded, message) in [("", ""), ("abc", "abc\0\0\0\0\0"), ("12345678", "12345678")] {
             let mut begun = Sip13::new(KEY);
             begun.write_padded(padded.as_bytes());

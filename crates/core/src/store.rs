@@ -1,6 +1,6 @@
-//! The port to whatever keeps the counters. A store decides and records in one
-//! step, because that is the only thing that all of them can do: Redis decides in
-//! a script and the mesh over the rights it holds, so get and set cannot be the port.
+//! The store port: the interface to counter storage. A store decides and records in one
+//! step, because that is the only operation that all stores support: Redis decides in a
+//! script and the mesh within its allowance, so get and set cannot be the port.
 //!
 //! ```
 //! use hivemind_core::store::{Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Parts, StoreOptions};
@@ -18,20 +18,21 @@ mod batch;
 mod memory;
 mod overflow;
 mod shard;
+mod sweeper;
 
 pub use crate::key::{Key, KeyPrefix, KeySeed, Parts};
 pub use crate::sharing::Sharing;
-pub use crate::sweeper::Sweeper;
 pub use crate::verdict::{Outcome, Verdict, Verdicts};
 pub use batch::{Counters, commits, decide_on, settle_on};
 pub use memory::{MemoryStore, Occupancy, StoreOptions};
+pub use sweeper::Sweeper;
 
 use crate::limit::Limit;
 use crate::time::Timestamp;
 use crate::verdict::Cost;
 use std::future::Future;
 
-/// What a charge does.
+/// The operation of a charge.
 ///
 /// ```
 /// use hivemind_core::store::Op;
@@ -46,25 +47,25 @@ use std::future::Future;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Op {
-    /// Take the cost if it fits.
+    /// Takes the cost if it fits.
     #[default]
     Spend,
-    /// Say whether it would fit, and record nothing.
+    /// Returns whether it would fit, and records nothing.
     Peek,
-    /// Give it back. Never refused.
+    /// Gives it back. Never refused.
     Refund,
-    /// Take it whether it fits or not; it never stops a batch.
+    /// Takes it whether it fits or not; it never stops a batch.
     Debit,
 }
 
-/// What a refusal by this charge means for its batch.
+/// The effect of a charge's refusal on its batch.
 ///
 /// ```
 /// use hivemind_core::store::Mode;
 /// use hivemind_core::{Limit, Limiter, Matcher, Period, Rule, Rules};
 ///
 /// let mut rule = Rule::limit(Limit::fixed_window(0, Period::DAY));
-/// rule.mode = Mode::Shadow; // It refuses everything, and nobody notices.
+/// rule.mode = Mode::Shadow; // It refuses everything, without effect.
 /// let limiter = Limiter::new(Rules::new().with("shop", &[Matcher::any("user")], rule)?)?;
 /// assert!(limiter.allow("shop", &[("user", "ada")]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -74,14 +75,14 @@ pub enum Mode {
     /// The batch is refused.
     #[default]
     Enforce,
-    /// Nothing: it is only told.
+    /// None: the refusal is only reported.
     Shadow,
-    /// The batch is refused if all its quotas are. The charges of one descriptor, which
-    /// stand side by side and have equal parts, are one quota, refused by any of them.
+    /// The batch is refused if all its quotas are. The charges of one descriptor, which are
+    /// adjacent and have equal parts, are one quota, which any of them refuses.
     Quota,
 }
 
-/// What window limits record of a batch that was refused. A token bucket records nothing of it.
+/// How window limits count a refused batch. Token buckets never count it.
 ///
 /// ```
 /// use hivemind_core::{Cost, Descriptor, Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
@@ -101,7 +102,7 @@ pub enum Mode {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnRefusal {
-    /// The limits that refused count it, the others do not.
+    /// Only the limits that refused count it.
     #[default]
     CountRefusing,
     /// Every limit counts it, as the reference service does.
@@ -124,32 +125,32 @@ pub enum OnRefusal {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Charge<'a> {
-    /// Which counter.
+    /// The counter's key.
     pub key: Key,
-    /// Its readable parts, for those who name counters or show them.
+    /// The counter's readable parts, for stores that name counters by them and for display.
     pub parts: Parts<'a>,
-    /// What the counter may admit.
+    /// The limit.
     pub limit: &'a Limit,
-    /// Which of the counters it is that one descriptor has of one kind; see [`Key::new`].
+    /// The position among counters of one kind on one descriptor; see [`Key::new`].
     pub ordinal: u16,
-    /// How much.
+    /// The cost.
     pub cost: Cost,
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// What a refusal means.
+    /// The effect of a refusal.
     pub mode: Mode,
-    /// How its counter is shared, for stores that do.
+    /// How its counter is shared, in stores that share counters.
     pub sharing: Sharing,
 }
 
 impl<'a> Charge<'a> {
-    /// The charge of an ordinary request: one unit of the first counter of its kind, enforced,
-    /// and shared as its store does by default.
+    /// The charge of an ordinary request: one unit on the first counter of its kind, enforced,
+    /// with the store's default sharing.
     ///
     /// ```
     /// # use hivemind_core::{Cost, Limit, Period, store::{Charge, Key, Mode, Parts}};
-    /// let (limit, nobody) = (Limit::fixed_window(1, Period::DAY), Parts { domain: "", entries: &[] });
-    /// let charge = Charge::spend(Key::from_bits(1, 2), nobody, &limit);
+    /// let (limit, parts) = (Limit::fixed_window(1, Period::DAY), Parts { domain: "", entries: &[] });
+    /// let charge = Charge::spend(Key::from_bits(1, 2), parts, &limit);
     /// assert_eq!((charge.cost, charge.mode, charge.ordinal), (Cost::ONE, Mode::Enforce, 0));
     /// ```
     #[must_use]
@@ -167,25 +168,25 @@ impl<'a> Charge<'a> {
     }
 }
 
-/// What all charges of a batch share.
+/// The context of a batch, common to its charges.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
 /// use hivemind_core::store::{Context, OnRefusal};
 ///
 /// let now = Timestamp::from_millis(1_000);
-/// let patient = Context::at(now);
-/// assert_eq!(patient.deadline, None);
-/// let hurried = Context { deadline: Some(Timestamp::from_millis(1_050)), ..patient };
-/// assert_eq!((hurried.now, hurried.on_refusal), (now, OnRefusal::default()));
+/// let context = Context::at(now);
+/// assert_eq!(context.deadline, None);
+/// let urgent = Context { deadline: Some(Timestamp::from_millis(1_050)), ..context };
+/// assert_eq!((urgent.now, urgent.on_refusal), (now, OnRefusal::default()));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
-    /// The moment of the decision: two limits of one request see one time.
+    /// The time of the decision, the same for all limits of a request.
     pub now: Timestamp,
-    /// When the caller stops waiting, if it said so.
+    /// When the caller stops waiting, if it set a deadline.
     pub deadline: Option<Timestamp>,
-    /// What a refused batch leaves behind.
+    /// How a refused batch is counted.
     pub on_refusal: OnRefusal,
 }
 
@@ -202,29 +203,29 @@ impl Context {
     }
 }
 
-/// Why no decision could be made. A refusal is not one of these.
+/// No decision could be made. A refusal is not an error.
 ///
 /// ```
 /// use hivemind_core::store::StoreError;
 ///
 /// let error = StoreError::Unreachable { reason: "connection refused".into() };
-/// assert_eq!(error.to_string(), "the store cannot be reached: connection refused");
+/// assert_eq!(error.to_string(), "store unreachable: connection refused");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Whoever keeps the counters did not answer.
-    #[error("the store cannot be reached: {reason}")]
+    /// The counter storage did not respond.
+    #[error("store unreachable: {reason}")]
     Unreachable {
-        /// What was seen.
+        /// The cause.
         reason: String,
     },
     /// The caller's deadline passed first.
-    #[error("the caller's deadline passed before the store answered")]
+    #[error("the caller's deadline passed before the store responded")]
     DeadlinePassed,
 }
 
-/// Decides and records in one atomic step.
+/// Counter storage that decides and records in one atomic step.
 ///
 /// A batch commits unless an [`Mode::Enforce`] charge refuses, or it has
 /// [`Mode::Quota`] charges and all of them refuse. A batch that does not commit
@@ -234,11 +235,11 @@ pub enum StoreError {
 /// use hivemind_core::Timestamp;
 /// use hivemind_core::store::{Charge, Context, MemoryStore, Store, StoreOptions};
 ///
-/// /// Who cannot be decided about may pass.
+/// /// Requests without a decision pass.
 /// async fn passes(store: &impl Store, batch: &[Charge<'_>], now: Timestamp) -> bool {
 ///     let context = Context::at(now);
 ///     match store.try_decide(batch, context) {
-///         Some(verdicts) => verdicts.committed, // In this process there is nothing to wait for.
+/// Some(verdicts) => verdicts.committed, // A store in this process never waits.
 ///         None => store.decide(batch, context).await.map_or(true, |verdicts| verdicts.committed),
 ///     }
 /// }
@@ -253,30 +254,30 @@ pub trait Store: Send + Sync {
         context: Context,
     ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
 
-    /// Decides them without waiting, where that can be done. `None` says that nothing was
-    /// recorded, and that [`decide`](Self::decide) is to be awaited: whoever must not wait
-    /// asks here first, and leaves its fast path only then.
+    /// Decides without waiting, where that is possible. With `None`, nothing was recorded,
+    /// and the caller has to await [`decide`](Self::decide). A caller with a fast path calls
+    /// this first, and leaves the fast path only on `None`.
     fn try_decide(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
         let _ = (batch, context);
         None
     }
 
-    /// Forgets the counter of a charge: a connection was closed, or an operator reset a client.
-    /// What is charged does not matter; all of it is there because some stores name counters by
-    /// their readable parts.
+    /// Removes the counter of a charge: a connection was closed, or an operator reset a
+    /// client. The cost is ignored; the whole charge is passed because some stores name
+    /// counters by their readable parts.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, testing::block_on};
     /// # use hivemind_core::store::{Charge, Key, MemoryStore, Parts, Store, StoreOptions};
-    /// # let (limit, nobody) = (Limit::fixed_window(1, Period::DAY), Parts { domain: "", entries: &[] });
+    /// # let (limit, parts) = (Limit::fixed_window(1, Period::DAY), Parts { domain: "", entries: &[] });
     /// # let store = MemoryStore::new(StoreOptions::default());
-    /// let charge = Charge::spend(Key::from_bits(1, 2), nobody, &limit);
-    /// assert_eq!(block_on(store.forget(&charge)), Ok(())); // Also where there was nothing to forget.
+    /// let charge = Charge::spend(Key::from_bits(1, 2), parts, &limit);
+    /// assert_eq!(block_on(store.forget(&charge)), Ok(())); // Also where no counter exists.
     /// ```
     fn forget(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-/// A store in this process: nothing to wait for, nothing to fail. It is a [`Store`] as well.
+/// A store in this process: it never waits and never fails. It also implements [`Store`].
 ///
 /// ```
 /// use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Parts, StoreOptions};
@@ -287,14 +288,14 @@ pub trait Store: Send + Sync {
 /// let (charge, now) = (Charge::spend(Key::from_bits(1, 2), ada, &limit), Context::at(Timestamp::EPOCH));
 /// let store = MemoryStore::new(StoreOptions::default());
 /// assert!(store.decide_now(&[charge], now).committed && !store.decide_now(&[charge], now).committed);
-/// store.forget_now(charge.key); // An operator lets ada off.
+/// store.forget_now(charge.key); // An operator resets ada.
 /// assert!(store.decide_now(&[charge], now).committed);
 /// ```
 pub trait LocalStore: Send + Sync {
     /// Decides all charges of one request together.
     fn decide_now(&self, batch: &[Charge<'_>], context: Context) -> Verdicts;
 
-    /// Forgets one counter.
+    /// Removes one counter.
     fn forget_now(&self, key: Key);
 }
 

@@ -1,5 +1,5 @@
-//! The locks and counters of the store, so that loom can stand in for them and
-//! try every interleaving (`tests/interleavings.rs`).
+//! Locks and atomics of the memory store, replaced by loom's to test every
+//! interleaving (`tests/interleavings.rs`).
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
@@ -13,8 +13,8 @@ pub(crate) use loom::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-/// Locks, whatever happened to an earlier holder: a decision leaves no half-written
-/// state behind, so what a panicking thread held is still good.
+/// Locks, and ignores poisoning: a decision never leaves half-written state behind, so
+/// the data of a thread that panicked is still valid.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

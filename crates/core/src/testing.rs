@@ -1,6 +1,6 @@
-//! The conformance suite: it holds every store to the pure algorithms, whatever it
-//! keeps its counters in. A store passes if it decides the tables as written and
-//! thousands of generated [`Trace`]s like the [`Model`], which is naive on purpose.
+//! Conformance suite for stores: checks every store against the pure algorithms. A store
+//! passes if it decides the tables as written, and thousands of generated [`Trace`]s like
+//! the [`Model`], which is naive on purpose.
 //!
 //! ```
 //! use hivemind_core::testing;
@@ -9,8 +9,8 @@
 //! testing::conforms(|| MemoryStore::new(StoreOptions::default()));
 //! ```
 //!
-//! The generated part is the same at each run, so that a red build stays red; with
-//! `HIVEMIND_LONG=1` it is new each time and twenty times as long.
+//! The generated part is the same in each run, so that a failing build keeps failing;
+//! with `HIVEMIND_LONG=1` it is new in each run and twenty times as long.
 
 mod generate;
 mod model;
@@ -30,9 +30,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// Holds the stores that `make_store` makes to the pure algorithms.
+/// Checks the stores that `make_store` creates against the pure algorithms.
 ///
-/// The stores may share what they keep their counters in: each trace has keys of its own.
+/// The stores may share one storage: each trace has its own keys.
 ///
 /// ```
 /// use hivemind_core::store::{MemoryStore, StoreOptions};
@@ -42,10 +42,10 @@ use std::thread::{self, Thread};
 /// ```
 ///
 /// # Panics
-/// If a store decides otherwise, or fails; the message has the shortest trace that shows it.
+/// If a store decides otherwise, or fails; the message contains the shortest failing trace.
 pub fn conforms<S: Store>(make_store: impl Fn() -> S) {
     for table in tables::all() {
-        tables::hold(&make_store(), &table);
+        tables::check(&make_store(), &table);
     }
     let mut runner = TestRunner::new(cases(2_000));
     let outcome = runner.run(&traces(), |trace| {
@@ -56,19 +56,19 @@ pub fn conforms<S: Store>(make_store: impl Fn() -> S) {
         eprint_trace(trace);
         assert!(outcome.is_ok(), "the store does not decide like the model: {reason}");
     }
-    assert!(outcome.is_ok(), "no traces could be made: {outcome:?}");
+    assert!(outcome.is_ok(), "no traces were generated: {outcome:?}");
 }
 
-#[expect(clippy::print_stderr, reason = "a failing test tells its shortest trace")]
+#[expect(clippy::print_stderr, reason = "a failing test prints its shortest trace")]
 fn eprint_trace(trace: &Trace) {
-    eprintln!("the shortest trace that shows it: {trace:#?}");
+    eprintln!("the shortest failing trace: {trace:#?}");
 }
 
 /// Plays `trace` on `store` and on the [`Model`] side by side.
 ///
 /// ```
 /// use hivemind_core::store::{MemoryStore, Mode, OnRefusal, Op, StoreOptions};
-/// use hivemind_core::testing::{Amount, TraceCharge, TraceEvent, Gap, Trace, follows_the_model};
+/// use hivemind_core::testing::{Amount, Gap, Trace, TraceCharge, TraceEvent, follows_the_model};
 /// use hivemind_core::{Limit, Period, Timestamp};
 ///
 /// let all = TraceCharge { counter: 0, amount: Amount::Capacity(0), op: Op::Spend, mode: Mode::Enforce };
@@ -76,7 +76,7 @@ fn eprint_trace(trace: &Trace) {
 ///     limits: vec![Limit::fixed_window(5, Period::SECOND)],
 ///     on_refusal: OnRefusal::CountRefusing,
 ///     start: Timestamp::EPOCH,
-///     // All at once, once more, and when the refusal said that it would pass.
+// The whole capacity, again at once, and again after the refusal's wait.
 ///     events: [Gap::Nanos(0), Gap::Nanos(0), Gap::Wait(0)].map(|gap| TraceEvent::Batch(gap, vec![all])).into(),
 /// };
 /// follows_the_model(&MemoryStore::new(StoreOptions::default()), &trace);
@@ -85,13 +85,13 @@ fn eprint_trace(trace: &Trace) {
 /// # Panics
 /// If they differ in any part of any verdict.
 pub fn follows_the_model<S: Store>(store: &S, trace: &Trace) {
-    let (mut model, mut asked) = (Model::default(), 0_u32);
+    let (mut model, mut decisions) = (Model::default(), 0_u32);
     trace.play(&fresh_domain(), |call| match call {
         TraceCall::Decide(batch, context) => {
             let expected = model.decide(batch, context);
-            // Half of the calls ask first for what needs no waiting; what `None` recorded would show.
-            asked += 1;
-            let at_once = if asked % 2 == 0 { store.try_decide(batch, context) } else { None };
+            // Half of the calls try without waiting first; a count recorded along with `None` would show.
+            decisions += 1;
+            let at_once = if decisions % 2 == 0 { store.try_decide(batch, context) } else { None };
             let decided = at_once.map_or_else(|| block_on(store.decide(batch, context)), Ok);
             assert_eq!(decided.as_ref(), Ok(&expected), "at {:?}: {batch:#?}", context.now);
             Some(expected)
@@ -104,14 +104,14 @@ pub fn follows_the_model<S: Store>(store: &S, trace: &Trace) {
     });
 }
 
-/// A name that no trace of this process had before, nor one of another that shares the store.
+/// A domain that no other trace uses, in this process or in another that shares the store.
 fn fresh_domain() -> String {
     static TRACES: AtomicU64 = AtomicU64::new(0);
     format!("conformance-{}-{}", std::process::id(), TRACES.fetch_add(1, Ordering::Relaxed))
 }
 
-/// How many cases a property tries: `quick` of them, always the same; with
-/// `HIVEMIND_LONG=1` twenty times as many, new at each run.
+/// The number of cases of a property: `quick`, always the same; with `HIVEMIND_LONG=1`
+/// twenty times as many, new in each run.
 ///
 /// ```
 /// use hivemind_core::testing::{cases, limits};
@@ -128,13 +128,13 @@ pub fn cases(quick: u32) -> Config {
     let long = std::env::var_os("HIVEMIND_LONG").is_some_and(|value| value == "1");
     let (cases, rng_seed) =
         if long { (quick.saturating_mul(20), RngSeed::Random) } else { (quick, RngSeed::Fixed(0x4856_4d44)) };
-    // More cases meet more inputs that a property does not speak of.
+    // More cases reject more inputs that are outside a property's precondition.
     let max_global_rejects = cases.max(1_024);
     Config { cases, rng_seed, max_global_rejects, failure_persistence: None, ..Config::default() }
 }
 
-/// Waits for a future on this thread, which sleeps meanwhile. For tests and for
-/// programs without an async runtime.
+/// Blocks this thread until a future is ready. For tests and for programs without an
+/// async runtime.
 ///
 /// ```
 /// use hivemind_core::testing::block_on;
@@ -148,7 +148,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
-            // A wake between the poll and here is not lost: the park returns at once.
+            // A wake between the poll and here is not lost: the park returns immediately.
             Poll::Pending => thread::park(),
         }
     }

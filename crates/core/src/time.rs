@@ -1,9 +1,9 @@
-//! Time, as an argument. A [`Timestamp`] is handed to every decision; this module
-//! is the only one that reads a clock, so everything else can be replayed.
+//! Timestamps and clocks. Every decision takes a [`Timestamp`] as an argument; only this
+//! module reads a clock, so everything else can be replayed.
 //!
-//! The wall clock is read, not a monotonic one: windows are aligned to the Unix
-//! epoch on every node, and a monotonic clock drifts away from it by seconds a
-//! day. The algorithms bear a wall clock that steps (see [`STEP_BACK`]).
+//! It reads the wall clock and not a monotonic one: windows are aligned to the Unix
+//! epoch on every node, and a monotonic clock drifts from it by seconds per day. The
+//! algorithms tolerate a wall clock that steps (see [`STEP_BACK`]).
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 /// How far a clock may step back before a counter follows it.
 ///
-/// Within this span a counter's time stands still, so that two threads whose
-/// readings arrive in the wrong order earn nothing twice. Past it the clock was
-/// set, and the counter goes on from the new time with what it held: waiting
-/// for the old time to come back could take years.
+/// Within this span a counter's time stands still, so that two threads whose readings
+/// arrive in the wrong order earn nothing twice. Beyond it the clock was set, and the
+/// counter continues from the new time with its current state: waiting until the clock
+/// reaches the old time again could take years.
 ///
 /// ```
 /// use hivemind_core::algorithm::{Action, STEP_BACK, step};
@@ -26,13 +26,13 @@ use std::time::Duration;
 /// let at = Timestamp::from_millis(100_000);
 /// let spent = step(&limit, None, Action::Spend { count_refusal: false }, Cost::ONE, at).state;
 /// let ends_in = |now| step(&limit, Some(spent), Action::Peek, Cost::ONE, now).verdict.reset_after;
-/// // A second back the window still ends when it would have; past the span it is another window.
+// After one second back the window's end is unchanged; beyond the span it is another window.
 /// assert_eq!(ends_in(Timestamp::from_millis(99_000)), Duration::from_secs(2));
 /// assert_eq!(ends_in(Timestamp::from_millis(99_000 - STEP_BACK.as_secs() * 1_000)), Duration::from_secs(1));
 /// ```
 pub const STEP_BACK: Duration = Duration::from_secs(60);
 
-/// Nanoseconds since the Unix epoch; good until the year 2554.
+/// Nanoseconds since the Unix epoch; valid until the year 2554.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
@@ -51,7 +51,7 @@ pub struct Timestamp(u64);
 impl Timestamp {
     /// The Unix epoch.
     pub const EPOCH: Self = Self(0);
-    /// The last moment that can be told.
+    /// The latest representable time.
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
@@ -83,7 +83,7 @@ impl Timestamp {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// The span since `earlier`; zero if `earlier` is later.
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
@@ -96,7 +96,7 @@ impl Timestamp {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This time, `span` later, at most [`Timestamp::MAX`].
+    /// This time plus `span`, at most [`Timestamp::MAX`].
     #[must_use]
     pub fn saturating_add(self, span: Duration) -> Self {
         let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
@@ -104,12 +104,12 @@ impl Timestamp {
     }
 }
 
-/// Where a limiter takes its time from.
+/// A source of time.
 ///
 /// ```
 /// use hivemind_core::{Clock, Timestamp};
 ///
-/// /// The time that stands in a log which is read again.
+/// /// The time of an entry in a replayed log.
 /// struct Logged(u64);
 ///
 /// impl Clock for Logged {
@@ -120,7 +120,7 @@ impl Timestamp {
 /// assert_eq!(Logged(5).now(), Timestamp::from_millis(5));
 /// ```
 pub trait Clock: Send + Sync {
-    /// The present moment.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
@@ -130,14 +130,13 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// The machine's wall clock.
+/// The system's wall clock.
 ///
-/// A reading is carried on by the CPU's counter for up to a millisecond, because
-/// asking the system costs more than all the rest of a decision. The clock is
-/// therefore exact to the time that a reading may take (20 µs) and the
-/// counter's drift in a millisecond, and follows a wall clock that was set within one.
-/// Its very first reading calibrates the counter, which may take 200 ms: the limiters
-/// make it when they are made.
+/// A reading is extrapolated with the CPU's counter for up to a millisecond, because a
+/// system call costs more than the rest of a decision. The clock's error is at most the
+/// time of a reading (20 µs) plus the counter's drift in a millisecond, and it follows a
+/// changed wall clock within a millisecond. The first reading calibrates the counter,
+/// which may take 200 ms; limiters do it when they are created.
 ///
 /// ```
 /// use hivemind_core::{Clock, SystemClock, Timestamp};
@@ -148,14 +147,14 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// How long a reading is carried on.
-const CARRIED_NANOS: u64 = 1_000_000;
-/// A reading that took longer is told, but not carried on: the thread was put aside
-/// on the way, and nobody knows at which ticks the system looked at its clock.
+/// How long a reading is extrapolated.
+const EXTRAPOLATION_NANOS: u64 = 1_000_000;
+/// A reading that took longer is returned, but not extrapolated: the thread was
+/// preempted, and the counter's value at the time of the reading is unknown.
 const LONGEST_READING_NANOS: u64 = 20_000;
 
 #[derive(Clone, Copy)]
-struct Reading {
+struct ClockReading {
     ticks: u64,
     wall: Timestamp,
 }
@@ -163,31 +162,31 @@ struct Reading {
 static COUNTER: LazyLock<quanta::Clock> = LazyLock::new(quanta::Clock::new);
 
 thread_local! {
-    static LAST: Cell<Option<Reading>> = const { Cell::new(None) };
+    static LAST: Cell<Option<ClockReading>> = const { Cell::new(None) };
 }
 
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
         let ticks = COUNTER.raw();
-        match LAST.get().and_then(|last| last.carried_on(ticks, nanos_between)) {
+        match LAST.get().and_then(|last| last.extrapolate(ticks, nanos_between)) {
             Some(now) => now,
-            None => read_anew(ticks),
+            None => read_wall_clock(ticks),
         }
     }
 }
 
-impl Reading {
+impl ClockReading {
     #[inline]
-    fn carried_on(self, ticks: u64, nanos_between: impl Fn(u64, u64) -> u64) -> Option<Timestamp> {
+    fn extrapolate(self, ticks: u64, nanos_between: impl Fn(u64, u64) -> u64) -> Option<Timestamp> {
         if ticks < self.ticks {
-            return None; // A counter that went back was reset: the machine slept.
+            return None; // The counter was reset: the machine was suspended.
         }
         let since = nanos_between(self.ticks, ticks);
-        (since < CARRIED_NANOS).then(|| Timestamp(self.wall.0.saturating_add(since)))
+        (since < EXTRAPOLATION_NANOS).then(|| Timestamp(self.wall.0.saturating_add(since)))
     }
 
-    /// A reading of the wall clock that was made between two readings of the counter.
+    /// A reading of the wall clock between two readings of the counter.
     fn between(
         before: u64,
         wall: Timestamp,
@@ -205,9 +204,9 @@ fn nanos_between(earlier: u64, later: u64) -> u64 {
 }
 
 #[cold]
-fn read_anew(before: u64) -> Timestamp {
+fn read_wall_clock(before: u64) -> Timestamp {
     let wall = wall_clock();
-    LAST.set(Reading::between(before, wall, COUNTER.raw(), nanos_between));
+    LAST.set(ClockReading::between(before, wall, COUNTER.raw(), nanos_between));
     wall
 }
 
@@ -215,25 +214,25 @@ fn read_anew(before: u64) -> Timestamp {
 fn wall_clock() -> Timestamp {
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default(); // A clock before 1970 reads as the epoch.
     let wall = Timestamp::EPOCH.saturating_add(since_epoch);
-    Timestamp(wall.0.saturating_add_signed(WRONG_BY.load(Ordering::Relaxed)))
+    Timestamp(wall.0.saturating_add_signed(ERROR_NANOS.load(Ordering::Relaxed)))
 }
 
-/// By how many nanoseconds the wall clock is read wrongly.
-static WRONG_BY: AtomicI64 = AtomicI64::new(0);
+/// Error in nanoseconds that tests add to the wall clock.
+static ERROR_NANOS: AtomicI64 = AtomicI64::new(0);
 
 impl SystemClock {
-    /// Reads the wall clock wrongly by so many milliseconds from now on, in all of this process: for tests of nodes
-    /// whose clocks differ, and for nothing else.
+    /// Adds an error in milliseconds to all later readings in this process. Only for tests of nodes with different
+    /// clocks.
     #[doc(hidden)]
     pub fn set_error_millis(millis: i64) {
-        WRONG_BY.store(millis.saturating_mul(1_000_000), Ordering::Relaxed);
+        ERROR_NANOS.store(millis.saturating_mul(1_000_000), Ordering::Relaxed);
         LAST.set(None);
     }
 }
 
-/// A clock that only ever goes on: nobody sets it, and it is worth nothing beyond this process.
+/// A clock that never goes back and is never set; its times are only valid in this process.
 ///
-/// For how long something took or may take. Its zero is the first time that it was read.
+/// For durations and time-outs. Its zero is its first reading.
 ///
 /// ```
 /// use hivemind_core::{Clock, MonotonicClock};
@@ -253,9 +252,9 @@ impl Clock for MonotonicClock {
     }
 }
 
-/// A clock that stands until it is told to move: for tests, of this crate and of yours.
+/// A clock that only moves when set, for tests of this crate and of yours.
 ///
-/// Clones share one time, so a test keeps one and hands the other to the limiter.
+/// Clones share one time: a test keeps one and gives the other to the limiter.
 ///
 /// ```
 /// use hivemind_core::{Clock, ManualClock, Timestamp};
@@ -275,25 +274,25 @@ impl ManualClock {
         Self(Arc::new(AtomicU64::new(now.0)))
     }
 
-    /// Moves the clock on by `span`.
+    /// Advances the clock by `span`.
     ///
     /// ```
     /// # use hivemind_core::{Clock, ManualClock, Timestamp};
     /// let clock = ManualClock::default();
-    /// let handed_on = clock.clone();
+    /// let clone = clock.clone();
     /// clock.advance(std::time::Duration::from_millis(3));
-    /// assert_eq!(handed_on.now(), Timestamp::from_millis(3)); // The clones are one clock.
+    /// assert_eq!(clone.now(), Timestamp::from_millis(3)); // Clones share one time.
     /// ```
     pub fn advance(&self, span: Duration) {
         self.set(self.now().saturating_add(span));
     }
 
-    /// Sets the clock, back or forth.
+    /// Sets the clock, backward or forward.
     ///
     /// ```
     /// # use hivemind_core::{Clock, ManualClock, Timestamp};
     /// let clock = ManualClock::at(Timestamp::from_millis(9));
-    /// clock.set(Timestamp::EPOCH); // Somebody turned it back.
+    /// clock.set(Timestamp::EPOCH); // It may go back.
     /// assert_eq!(clock.now(), Timestamp::EPOCH);
     /// ```
     pub fn set(&self, now: Timestamp) {
@@ -311,79 +310,79 @@ impl Clock for ManualClock {
 mod tests {
     use super::*;
 
-    /// A machine whose counter ticks once in a nanosecond, and fast by one in 10,000.
+    /// A machine whose counter ticks every nanosecond, and is fast by one in 10,000.
     #[derive(Default)]
     struct Machine {
         ticks: u64,
         wall: u64,
-        last: Option<Reading>,
+        last: Option<ClockReading>,
     }
 
     impl Machine {
-        fn passes(&mut self, nanos: u64) {
+        fn advance(&mut self, nanos: u64) {
             self.ticks += nanos + nanos / 10_000;
             self.wall += nanos;
         }
 
-        /// What the clock says, if asking the system takes `asking`, most of it before it looks.
-        fn now(&mut self, asking: u64) -> u64 {
+        /// A reading of the clock whose system call takes `duration`, most of it before the system reads its clock.
+        fn now(&mut self, duration: u64) -> u64 {
             let nanos = |earlier, later| later - earlier;
             let before = self.ticks;
-            if let Some(now) = self.last.and_then(|last| last.carried_on(before, nanos)) {
+            if let Some(now) = self.last.and_then(|last| last.extrapolate(before, nanos)) {
                 return now.as_nanos();
             }
-            self.passes(asking);
+            self.advance(duration);
             let wall = Timestamp::from_nanos(self.wall);
-            self.last = Reading::between(before, wall, self.ticks, nanos);
+            self.last = ClockReading::between(before, wall, self.ticks, nanos);
             self.wall
         }
     }
 
-    // Seen failing on: a slow reading is carried on.
+    // Fails when a slow reading is extrapolated.
     #[test]
-    fn it_is_never_further_from_the_wall_clock_than_a_reading_takes_and_the_counter_drifts() {
+    fn clock_error_is_bounded_by_reading_time_and_drift() {
         let mut machine = Machine { wall: 1_700_000_000_000_000_000, ..Machine::default() };
-        let drift = CARRIED_NANOS / 10_000 + 1;
+        let drift = EXTRAPOLATION_NANOS / 10_000 + 1;
         for step in 0..200_000_u64 {
-            machine.passes(step * 7_919 % 50_000);
-            // Every third reading meets a thread that is put aside for up to 10 ms.
-            let asking = if step % 3 == 0 { step * 104_729 % 10_000_000 } else { 40 };
-            let told = machine.now(asking);
-            let off = told.abs_diff(machine.wall);
+            machine.advance(step * 7_919 % 50_000);
+            // The thread is preempted for up to 10 ms at every third reading.
+            let duration = if step % 3 == 0 { step * 104_729 % 10_000_000 } else { 40 };
+            let reading = machine.now(duration);
+            let off = reading.abs_diff(machine.wall);
             assert!(off <= LONGEST_READING_NANOS + drift, "{off} ns off at step {step}");
         }
     }
 
     #[test]
-    fn a_clock_that_was_set_and_a_counter_that_was_reset_are_followed_within_a_millisecond() {
+    fn clock_follows_set_wall_clock_within_a_millisecond() {
         let mut machine = Machine { wall: 1_700_000_000_000_000_000, ticks: 1 << 40, ..Machine::default() };
         for (set_to, ticks) in [(1_600_000_000_000_000_000, 1 << 41), (1_800_000_000_000_000_000, 5)] {
             machine.now(40);
             (machine.wall, machine.ticks) = (set_to, machine.ticks.min(ticks));
-            machine.passes(CARRIED_NANOS);
+            machine.advance(EXTRAPOLATION_NANOS);
             assert_eq!(machine.now(40), machine.wall);
         }
     }
 
     #[test]
-    fn a_clock_that_nobody_sets_never_goes_back() {
+    fn monotonic_clock_never_goes_back() {
         let mut before = MonotonicClock.now();
         for _ in 0..10_000 {
             let now = MonotonicClock.now();
             assert!(now >= before, "{now:?} is before {before:?}");
             before = now;
         }
-        assert!(before < wall_clock(), "it does not begin at the epoch");
+        assert!(before < wall_clock(), "its zero is its first reading");
     }
 
     #[test]
-    fn the_machines_clock_stays_beside_its_wall_clock() {
-        // Far more than it may be off, since a system is free to slew its clock meanwhile.
+    fn system_clock_stays_close_to_wall_clock() {
+        // Far above the clock's error, because the system may slew its clock meanwhile.
         let bound = Duration::from_millis(5);
         for _ in 0..200_000 {
-            let (before, told, after) = (wall_clock(), SystemClock.now(), wall_clock());
-            assert!(told.saturating_add(bound) >= before, "{told:?} is behind {before:?}");
-            assert!(after.saturating_add(bound) >= told, "{told:?} is ahead of {after:?}");
+            let (before, reading, after) = (wall_clock(), SystemClock.now(), wall_clock());
+            assert!(reading.saturating_add(bound) >= before, "{reading:?} is behind {before:?}");
+            assert!(after.saturating_add(bound) >= reading, "{reading:?} is ahead of {after:?}");
         }
     }
 }

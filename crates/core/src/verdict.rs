@@ -1,9 +1,9 @@
-//! What was decided: a denial is a value here, never an error.
+//! Verdicts of limits on charges. A refusal is a value, never an error.
 
 use smallvec::SmallVec;
 use std::time::Duration;
 
-/// How much one charge asks for, in requests, tokens or hits. Zero asks nothing and spends nothing.
+/// The cost of a charge, in requests, tokens or hits. A cost of zero spends nothing.
 ///
 /// ```
 /// use hivemind_core::{Cost, Descriptor, Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
@@ -20,7 +20,7 @@ use std::time::Duration;
 pub struct Cost(u64);
 
 impl Cost {
-    /// Nothing: a look at the counter.
+    /// No cost: only reads the counter.
     ///
     /// ```
     /// # use hivemind_core::Cost;
@@ -46,7 +46,7 @@ impl Cost {
         Self(units)
     }
 
-    /// The units asked for.
+    /// The number of units.
     ///
     /// ```
     /// # use hivemind_core::Cost;
@@ -66,28 +66,28 @@ impl Cost {
 /// use std::time::Duration;
 ///
 /// let spend = Action::Spend { count_refusal: false };
-/// let ask = |requests, cost| {
+/// let spend_after_one = |requests, cost| {
 ///     let limit = Limit::fixed_window(requests, Period::SECOND);
 ///     let used = step(&limit, None, spend, Cost::ONE, Timestamp::EPOCH).state;
 ///     step(&limit, Some(used), spend, Cost::new(cost), Timestamp::EPOCH).verdict.outcome
 /// };
-/// assert_eq!(ask(3, 2), Outcome::Admitted);
-/// assert_eq!(ask(3, 3), Outcome::Refused { retry_after: Some(Duration::from_secs(1)) });
-/// assert_eq!(ask(3, 4), Outcome::Refused { retry_after: None }); // It never fits.
+/// assert_eq!(spend_after_one(3, 2), Outcome::Admitted);
+/// assert_eq!(spend_after_one(3, 3), Outcome::Refused { retry_after: Some(Duration::from_secs(1)) });
+/// assert_eq!(spend_after_one(3, 4), Outcome::Refused { retry_after: None }); // It never fits.
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It passes.
+    /// The charge passes.
     Admitted,
-    /// It does not.
+    /// The charge does not pass.
     Refused {
-        /// The smallest wait after which the same cost passes if nothing else
-        /// happens; `None` if it never will, because the limit is smaller than the cost.
+        /// The smallest wait after which the same cost passes if nothing else spends
+        /// meanwhile; `None` if it never can, because the limit is smaller than the cost.
         retry_after: Option<Duration>,
     },
 }
 
-/// What one limit says to one charge.
+/// The verdict of one limit on one charge.
 ///
 /// ```
 /// use hivemind_core::algorithm::{Action, step};
@@ -102,13 +102,13 @@ pub enum Outcome {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it passes.
+    /// Whether the charge passes.
     pub outcome: Outcome,
-    /// What was left at this moment, before anything was recorded.
+    /// Remaining budget at this moment, before recording.
     pub available: u64,
-    /// What is left at this moment, after what was recorded.
+    /// Remaining budget at this moment, after recording.
     pub remaining: u64,
-    /// When a window ends, and when a bucket or a sliding window holds all its budget again.
+    /// Time until a fixed window ends, or until a bucket or sliding window has its whole budget again.
     pub reset_after: Duration,
 }
 
@@ -130,8 +130,8 @@ impl Verdict {
 }
 
 impl Verdict {
-    /// Orders verdicts, the strictest first: refusals by their wait, the longest first,
-    /// and all of them before what was admitted; then by what is left.
+    /// Orders verdicts, the strictest first: refusals before admissions, refusals with the
+    /// longest wait first, then by remaining budget.
     ///
     /// ```
     /// # use hivemind_core::store::{Outcome, Verdict};
@@ -166,7 +166,7 @@ impl Verdict {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdicts {
-    /// Whether the batch as a whole passes; if not, the limits that passed spent nothing.
+    /// Whether the batch commits; if not, the limits that passed spent nothing.
     pub committed: bool,
     each: SmallVec<[Verdict; 2]>,
 }
@@ -176,8 +176,8 @@ impl Verdicts {
     ///
     /// ```
     /// # use hivemind_core::store::Verdicts;
-    /// let of_nothing = Verdicts::new(true, []);
-    /// assert!(of_nothing.committed && of_nothing.each().is_empty());
+    /// let empty = Verdicts::new(true, []);
+    /// assert!(empty.committed && empty.each().is_empty());
     /// ```
     pub fn new(committed: bool, each: impl IntoIterator<Item = Verdict>) -> Self {
         Self { committed, each: each.into_iter().collect() }
@@ -198,7 +198,7 @@ impl Verdicts {
         Self { committed, each }
     }
 
-    /// One verdict for each charge, in order.
+    /// One verdict per charge, in order.
     ///
     /// ```
     /// # use hivemind_core::store::{Outcome, Verdict, Verdicts};

@@ -1,5 +1,5 @@
-//! What all three algorithms promise alike: exact waits, states that can be
-//! forgotten when they say so, the laws of peek, refund and debit, and no panic.
+//! Properties of all three algorithms: exact waits, blank states, the laws of peek,
+//! refund and debit, and the absence of panics.
 
 use hivemind_core::algorithm::{Action, State, Step, step};
 use hivemind_core::algorithm::{STEP_BACK, TokenBucket};
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
-/// Past this a wait would reach the end of time, where it is cut short.
+/// Beyond this, a wait would exceed the latest representable time, where it is cut.
 const LATEST: Timestamp = Timestamp::from_nanos(u64::MAX / 2);
 
 fn actions() -> impl Strategy<Value = Action> {
@@ -25,13 +25,13 @@ fn any_gap() -> impl Strategy<Value = Gap> {
     prop_oneof![9 => gaps(), 1 => (0..100_000_000_000_u64).prop_map(Gap::Back)]
 }
 
-/// A counter with a past: any actions, on a clock that may step back.
+/// A counter with a history: any actions, on a clock that may step back.
 fn pasts() -> impl Strategy<Value = (Limit, Step, Timestamp)> {
-    (limits(), vec((any_gap(), actions(), costs()), 1..40)).prop_map(|(limit, asks)| {
+    (limits(), vec((any_gap(), actions(), costs()), 1..40)).prop_map(|(limit, history)| {
         let (mut now, mut wait) = (START, None);
         let mut last = step(&limit, None, Action::Peek, Cost::ZERO, now);
         let mut state = None;
-        for (gap, action, amount) in asks {
+        for (gap, action, amount) in history {
             now = gap.after(now, wait, &limit);
             last = step(&limit, state, action, amount.under(&limit), now);
             state = Some(last.state);
@@ -52,10 +52,10 @@ fn a_state_fits_16_bytes() {
     assert_eq!(size_of::<State>(), 16);
 }
 
-// Seen failing on: a bucket's wait is rounded down; a window's end is told one nanosecond late; a peek
+// Fails when a bucket's wait is rounded down; a window's end is reported one nanosecond late; a peek
 // takes one.
 #[test]
-fn the_wait_for_each_algorithm_is_told_to_the_nanosecond() {
+fn retry_after_is_exact_to_the_nanosecond_for_each_algorithm() {
     let seven = Limit::token_bucket(Rate::per_second(7).unwrap(), 1).unwrap();
     for (limit, wait) in [
         (seven, 142_857_143),
@@ -72,32 +72,31 @@ fn the_wait_for_each_algorithm_is_told_to_the_nanosecond() {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    // Seen failing on: a bucket's wait is rounded down; a plain `+` in the fixed window's `fits`; the count
-    // of the last window is kept.
+    // Fails when a bucket's wait is rounded down; the fixed window's `fits` adds with a plain `+`; the count of the previous window is kept.
     #[test]
     fn the_stated_wait_is_exact((limit, past, now) in pasts(), amount in costs(), counts in any::<bool>()) {
         let cost = amount.under(&limit);
-        let asked = step(&limit, Some(past.state), Action::Spend { count_refusal: counts }, cost, now);
-        match asked.verdict.outcome {
+        let spent = step(&limit, Some(past.state), Action::Spend { count_refusal: counts }, cost, now);
+        match spent.verdict.outcome {
             Outcome::Admitted => {}
             Outcome::Refused { retry_after: Some(wait) } => {
                 let then = now.saturating_add(wait);
                 prop_assume!(then < LATEST);
                 prop_assert!(wait > Duration::ZERO);
                 let earlier = Timestamp::from_nanos(then.as_nanos() - 1);
-                prop_assert!(!peek(&limit, asked.state, cost, earlier).verdict.is_admitted());
-                prop_assert!(peek(&limit, asked.state, cost, then).verdict.is_admitted());
+                prop_assert!(!peek(&limit, spent.state, cost, earlier).verdict.is_admitted());
+                prop_assert!(peek(&limit, spent.state, cost, then).verdict.is_admitted());
             }
             Outcome::Refused { retry_after: None } => {
-                prop_assert!(cost.get() > u64::from(limit.burst()), "the limit could pass this some day");
+                prop_assert!(cost.get() > u64::from(limit.burst()), "the limit could pass this cost later");
             }
         }
     }
 
-    // Seen failing on: a bucket's wait is rounded down; a bucket is blank one nanosecond early; a bucket's
+    // Fails when a bucket's wait is rounded down; a bucket is blank one nanosecond early; a bucket's
     // reset is one nanosecond early.
     #[test]
-    fn a_state_says_nothing_from_the_moment_it_is_blank(
+    fn blank_state_decides_like_no_state(
         (limit, past, _) in pasts(), action in actions(), amount in costs(),
         later in prop_oneof![Just(0), Just(1), any::<u32>()],
     ) {
@@ -107,8 +106,7 @@ proptest! {
         prop_assert_eq!(step(&limit, Some(past.state), action, cost, now), step(&limit, None, action, cost, now));
     }
 
-    // Seen failing on: a bucket's wait is rounded down; a bucket's reset is one nanosecond early; a plain
-    // `+` in the fixed window's `fits`.
+    // Fails when a bucket's wait is rounded down; a bucket's reset is one nanosecond early; the fixed window's `fits` adds with a plain `+`.
     #[test]
     fn the_whole_budget_is_back_at_the_reset((limit, past, now) in pasts()) {
         let then = now.saturating_add(past.verdict.reset_after);
@@ -116,23 +114,23 @@ proptest! {
         prop_assert_eq!(peek(&limit, past.state, Cost::ONE, then).verdict.remaining, u64::from(limit.burst()));
     }
 
-    // Seen failing on: a plain `+` in the fixed window's `fits`; a peek takes one.
+    // Fails when the fixed window's `fits` adds with a plain `+`; a peek takes one.
     #[test]
     fn a_peek_changes_nothing((limit, past, now) in pasts(), costs in (costs(), costs()), gap in gaps()) {
-        let looked = peek(&limit, past.state, costs.0.under(&limit), now).state;
+        let peeked = peek(&limit, past.state, costs.0.under(&limit), now).state;
         let (later, cost) = (gap.after(now, None, &limit), costs.1.under(&limit));
         let spend = Action::Spend { count_refusal: true };
         let untouched = step(&limit, Some(past.state), spend, cost, later);
-        prop_assert_eq!(step(&limit, Some(looked), spend, cost, later), untouched);
+        prop_assert_eq!(step(&limit, Some(peeked), spend, cost, later), untouched);
     }
 
-    // Seen failing on: a refund gives one less; a plain `+` in the fixed window's `fits`; a peek takes one.
+    // Fails when a refund gives one less; the fixed window's `fits` adds with a plain `+`; a peek takes one.
     #[test]
     fn a_refund_restores_what_was_spent((limit, past, now) in pasts(), amount in costs()) {
         let cost = amount.under(&limit);
         let before = peek(&limit, past.state, cost, now);
         let spent = step(&limit, Some(past.state), Action::Spend { count_refusal: true }, cost, now);
-        prop_assert_eq!(spent.verdict.is_admitted(), before.verdict.is_admitted(), "a peek foretells a spend");
+        prop_assert_eq!(spent.verdict.is_admitted(), before.verdict.is_admitted(), "a peek predicts a spend");
         if spent.verdict.is_admitted() {
             let restored = step(&limit, Some(spent.state), Action::Refund, cost, now);
             prop_assert_eq!(restored.verdict.remaining, before.verdict.remaining);
@@ -140,7 +138,7 @@ proptest! {
         }
     }
 
-    // Seen failing on: a refund has no cap; a plain `+` in the fixed window's `fits`.
+    // Fails when a refund has no upper bound; the fixed window's `fits` adds with a plain `+`.
     #[test]
     fn a_refund_never_fills_above_capacity((limit, past, now) in pasts(), amount in costs(), later in any::<u32>()) {
         let refunded = step(&limit, Some(past.state), Action::Refund, amount.under(&limit), now);
@@ -152,10 +150,9 @@ proptest! {
         prop_assert!(!peek(&limit, refunded.state, Amount::Capacity(1).under(&limit), later).verdict.is_admitted());
     }
 
-    // Seen failing on: a debit has no floor; a refund gives one less; a plain `+` in the fixed window's
-    // `fits`.
+    // Fails when a debit has no lower bound; a refund gives one less; the fixed window's `fits` adds with a plain `+`.
     #[test]
-    fn a_debit_sinks_a_bucket_to_minus_its_burst_and_no_further(
+    fn debit_lowers_bucket_to_minus_its_burst_at_most(
         (limit, past, now) in pasts(), amount in costs(), times in 1..5_usize,
     ) {
         let mut debited = past;
@@ -165,7 +162,7 @@ proptest! {
             prop_assert!(debited.verdict.remaining <= before.verdict.remaining.max(u64::from(limit.burst())));
         }
         if matches!(limit, Limit::TokenBucket(_)) {
-            // A clock that stepped back has its step to make up for first.
+            // After a step back of the clock, the step's span is added.
             prop_assert!(debited.verdict.reset_after <= limit.longest_memory() + STEP_BACK);
             let sunk = step(&limit, Some(debited.state), Action::Debit, Cost::new(u64::MAX), now);
             let full = step(&limit, Some(sunk.state), Action::Refund, Cost::new(2 * u64::from(limit.burst())), now);
@@ -175,13 +172,13 @@ proptest! {
         }
     }
 
-    // Seen failing on: a refund has no cap; a plain `+` in the fixed window's `fits`; a window's end is
-    // told one nanosecond late.
+    // Fails when a refund has no upper bound; the fixed window's `fits` adds with a plain `+`; a window's end is
+    // reported one nanosecond late.
     #[test]
     fn a_decision_cannot_panic(
         (requests, burst, nanos) in (1..=u32::MAX, 1..=TokenBucket::MAX_BURST, 1..=3_162_240_000_000_000_000_u64),
         kind in 0..3, state in proptest::option::of((edgy(), edgy())),
-        asks in vec((actions(), edgy(), edgy()), 1..5),
+        calls in vec((actions(), edgy(), edgy()), 1..5),
     ) {
         let period = Period::new(Duration::from_nanos(nanos)).unwrap();
         let limit = match kind {
@@ -190,15 +187,15 @@ proptest! {
             _ => Limit::sliding_window(requests, period),
         };
         let mut state = state.map(|(since, count)| State::from_bits(since, count));
-        for (action, cost, now) in asks {
-            let made = step(&limit, state, action, Cost::new(cost), Timestamp::from_nanos(now));
-            prop_assert!(made.verdict.remaining <= u64::from(limit.burst()));
-            state = Some(made.state);
+        for (action, cost, now) in calls {
+            let step = step(&limit, state, action, Cost::new(cost), Timestamp::from_nanos(now));
+            prop_assert!(step.verdict.remaining <= u64::from(limit.burst()));
+            state = Some(step.state);
         }
     }
 }
 
-/// Numbers of any size, and the ends of their range.
+/// Numbers of any size, and both ends of the range.
 fn edgy() -> impl Strategy<Value = u64> {
     prop_oneof![3 => any::<u64>(), 1 => 0..3_u64, 1 => u64::MAX - 2..=u64::MAX, 1 => any::<u32>().prop_map(u64::from)]
 }

@@ -1,5 +1,5 @@
-//! A batch is one step: all or nothing, at one time, whatever its order.
-#![expect(clippy::indexing_slicing, reason = "a helper of a test may fail it")]
+//! Batch properties: a batch is atomic, at one time, and independent of its order.
+#![expect(clippy::indexing_slicing, reason = "a test helper may panic")]
 
 use hivemind_core::store::{
     Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions, Verdicts,
@@ -17,7 +17,7 @@ fn store() -> MemoryStore {
 }
 
 fn charge(counter: usize, limit: &Limit, amount: Amount) -> Charge<'_> {
-    // Counters in shards far apart.
+    // Counters in distant shards.
     let key = Key::from_bits((counter as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15), counter as u64);
     let parts = Parts { domain: "", entries: &[] };
     Charge { cost: amount.under(limit), ..Charge::spend(key, parts, limit) }
@@ -33,17 +33,17 @@ fn play(
     history: &[(Gap, usize, Amount)],
     mut now: Timestamp,
 ) -> (Timestamp, Vec<Verdicts>) {
-    let mut told = Vec::new();
+    let mut verdicts = Vec::new();
     for &(gap, counter, amount) in history {
         now = gap.after(now, None, &limits[counter]);
-        told.push(store.decide_now(&[charge(counter, &limits[counter], amount)], Context::at(now)));
+        verdicts.push(store.decide_now(&[charge(counter, &limits[counter], amount)], Context::at(now)));
     }
-    (now, told)
+    (now, verdicts)
 }
 
-// Seen failing on: a refused batch keeps what its passing limits spent.
+// Fails when a refused batch keeps what its passing limits spent.
 #[test]
-fn a_request_that_one_limit_refuses_spends_nothing_on_the_other() {
+fn request_refused_by_one_limit_spends_nothing_on_the_other() {
     let day = Limit::fixed_window(2, Period::DAY);
     let (store, at) = (store(), Context::at(START));
     for _ in 0..5 {
@@ -58,16 +58,16 @@ fn a_request_that_one_limit_refuses_spends_nothing_on_the_other() {
 proptest! {
     #![proptest_config(cases(1_500))]
 
-    // Seen failing on: a refused batch keeps what its passing limits spent.
+    // Fails when a refused batch keeps what its passing limits spent.
     #[test]
-    fn a_refused_batch_leaves_the_passing_limits_exactly_as_they_were(
+    fn refused_batch_leaves_passing_limits_unchanged(
         limits in vec(limits(), 3), before in history(), gap in gaps(), amount in costs(), blocked_at in 0..4_usize, after in history(),
     ) {
         let (disturbed, quiet) = (store(), store());
         let (now, _) = play(&disturbed, &limits, &before, START);
         play(&quiet, &limits, &before, START);
         let now = gap.after(now, None, &limits[0]);
-        // Of the three only those that pass: what a refusing window counts is its own affair.
+        // Only the charges that pass: a refusing window may count the refused cost.
         let mut batch: Vec<_> = (0..3).map(|counter| charge(counter, &limits[counter], amount)).collect();
         batch.retain(|charge| {
             quiet.decide_now(&[Charge { op: Op::Peek, ..*charge }], Context::at(now)).committed
@@ -77,7 +77,7 @@ proptest! {
         prop_assert_eq!(play(&disturbed, &limits, &after, now), play(&quiet, &limits, &after, now));
     }
 
-    // Seen failing on: each charge of a batch sees a later time; a batch stops at its first refusal.
+    // Fails when each charge of a batch sees a later time; a batch stops at its first refusal.
     #[test]
     fn the_order_of_a_batch_does_not_matter(
         limits in vec(limits(), 3), before in history(), amounts in (costs(), costs(), costs()),
@@ -88,12 +88,12 @@ proptest! {
         let amounts = [amounts.0, amounts.1, amounts.2];
         let batch: Vec<_> = (0..3).map(|counter| charge(counter, &limits[counter], amounts[counter])).collect();
         let reversed: Vec<_> = batch.iter().rev().copied().collect();
-        let (told, told_back) = (one.decide_now(&batch, Context::at(now)), other.decide_now(&reversed, Context::at(now)));
-        prop_assert_eq!(told.committed, told_back.committed);
-        prop_assert!(told.each().iter().eq(told_back.each().iter().rev()));
+        let (forward, backward) = (one.decide_now(&batch, Context::at(now)), other.decide_now(&reversed, Context::at(now)));
+        prop_assert_eq!(forward.committed, backward.committed);
+        prop_assert!(forward.each().iter().eq(backward.each().iter().rev()));
     }
 
-    // Seen failing on: each charge of a batch sees a later time.
+    // Fails when each charge of a batch sees a later time.
     #[test]
     fn all_limits_of_a_request_see_one_time(limits in vec(limits(), 3), before in history(), gap in gaps(), amount in costs()) {
         let (together, apart) = (store(), store());
@@ -101,15 +101,15 @@ proptest! {
         play(&apart, &limits, &before, START);
         let now = gap.after(now, None, &limits[0]);
         let batch: Vec<_> = (0..3).map(|counter| Charge { mode: Mode::Shadow, ..charge(counter, &limits[counter], amount) }).collect();
-        let told = together.decide_now(&batch, Context::at(now));
-        prop_assert!(told.committed, "shadows refuse nothing");
-        for (charge, told) in batch.iter().zip(told.each()) {
+        let verdicts = together.decide_now(&batch, Context::at(now));
+        prop_assert!(verdicts.committed, "shadows refuse nothing");
+        for (charge, verdict) in batch.iter().zip(verdicts.each()) {
             let alone = apart.decide_now(&[*charge], Context::at(now));
-            prop_assert_eq!(&alone.each()[0], told);
+            prop_assert_eq!(&alone.each()[0], verdict);
         }
     }
 
-    // Seen failing on: a second charge is tried on the state before the first; each charge of a batch sees
+    // Fails when a second charge is tried on the state before the first; each charge of a batch sees
     // a later time.
     #[test]
     fn one_counter_twice_in_a_batch_is_charged_for_both(limit in limits(), first in 0..30_u64, second in 0..30_u64) {
@@ -119,10 +119,10 @@ proptest! {
         let once = summed.decide_now(&[units(first + second)], Context::at(START));
         prop_assert_eq!(twice.committed, once.committed);
         if once.committed {
-            let look = Charge { op: Op::Peek, cost: Cost::ONE, ..units(1) };
+            let peek = Charge { op: Op::Peek, cost: Cost::ONE, ..units(1) };
             prop_assert_eq!(
-                batched.decide_now(&[look], Context::at(START)),
-                summed.decide_now(&[look], Context::at(START))
+                batched.decide_now(&[peek], Context::at(START)),
+                summed.decide_now(&[peek], Context::at(START))
             );
         }
     }

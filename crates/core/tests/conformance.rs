@@ -1,6 +1,6 @@
-//! The memory store under the conformance suite, with room for every key, with
-//! one shard, and behind a future that really waits.
-#![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
+//! Conformance of the memory store: with room for every key, with one shard, and behind
+//! a future that really waits.
+#![expect(clippy::expect_used, reason = "a test helper may panic")]
 
 use hivemind_core::store::{
     Charge, Context, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
@@ -14,76 +14,73 @@ use std::sync::mpsc::{Sender, channel};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-// Seen failing on: one token more than there is fits; a refund has no cap; `<` for `<=` in the fixed
-// window's `fits`.
+// Fails when a cost above the remaining tokens fits; a refund has no upper bound; the fixed window's `fits` compares with `<`.
 #[test]
 fn the_memory_store_decides_like_the_model() {
     conforms(|| MemoryStore::new(StoreOptions::default()));
 }
 
-// Seen failing on: one token more than there is fits; a refund has no cap; `<` for `<=` in the fixed
-// window's `fits`.
+// Fails when a cost above the remaining tokens fits; a refund has no upper bound; the fixed window's `fits` compares with `<`.
 #[test]
 fn a_memory_store_of_one_shard_decides_like_the_model() {
     let options = StoreOptions { max_keys: 64, idle_ttl: Duration::ZERO };
     conforms(|| MemoryStore::new(options));
 }
 
-/// A store as remote ones are: another thread lets its answers come, after the first poll.
+/// A store that behaves like a remote one: another thread wakes its futures after the first poll.
 struct Remote {
     store: MemoryStore,
     wakers: Sender<(Arc<AtomicBool>, Waker)>,
 }
 
 impl Remote {
-    fn answered(&self) -> Answered {
-        Answered { wakers: self.wakers.clone(), come: None }
+    fn reply(&self) -> ReplyFuture {
+        ReplyFuture { wakers: self.wakers.clone(), arrived: None }
     }
 }
 
 impl Store for Remote {
     async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
-        self.answered().await;
+        self.reply().await;
         Ok(self.store.decide_now(batch, context))
     }
 
     async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.answered().await;
+        self.reply().await;
         self.store.forget_now(charge.key);
         Ok(())
     }
 }
 
-struct Answered {
+struct ReplyFuture {
     wakers: Sender<(Arc<AtomicBool>, Waker)>,
-    come: Option<Arc<AtomicBool>>,
+    arrived: Option<Arc<AtomicBool>>,
 }
 
-impl Future for Answered {
+impl Future for ReplyFuture {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<()> {
-        if self.come.as_ref().is_some_and(|come| come.load(Ordering::SeqCst)) {
+        if self.arrived.as_ref().is_some_and(|arrived| arrived.load(Ordering::SeqCst)) {
             return Poll::Ready(());
         }
-        let come = Arc::clone(self.come.get_or_insert_default());
-        self.wakers.send((come, context.waker().clone())).expect("the other thread lives");
+        let arrived = Arc::clone(self.arrived.get_or_insert_default());
+        self.wakers.send((arrived, context.waker().clone())).expect("the other thread runs");
         Poll::Pending
     }
 }
 
-// Seen failing on: one token more than there is fits; a refund has no cap; `<` for `<=` in the fixed
-// window's `fits`.
+// Fails when a cost above the remaining tokens fits; a refund has no upper bound; the fixed window's `fits` compares with `<`.
 #[test]
-fn a_store_whose_futures_wait_can_be_held_to_the_model() {
-    let (wakers, asked) = channel::<(Arc<AtomicBool>, Waker)>();
-    let answering = std::thread::spawn(move || {
-        for (come, waker) in asked {
-            come.store(true, Ordering::SeqCst);
+fn async_store_decides_like_the_model() {
+    let (wakers, requests) = channel::<(Arc<AtomicBool>, Waker)>();
+    let replies = std::thread::spawn(move || {
+        for (arrived, waker) in requests {
+            arrived.store(true, Ordering::SeqCst);
             waker.wake();
         }
     });
     conforms(|| Remote { store: MemoryStore::new(StoreOptions::default()), wakers: wakers.clone() });
     drop(wakers);
-    assert!(answering.join().is_ok());
+    assert!(replies.join().is_ok());
 }

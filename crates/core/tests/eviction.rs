@@ -1,6 +1,6 @@
-//! Eviction loses nothing: a store that is swept, or too small, never admits what
-//! the pure algorithms would not, and never holds more keys than it may.
-#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+//! Eviction changes no verdict: a store that is swept, or too small, never admits more
+//! than the pure algorithms, and never exceeds its capacity.
+#![expect(clippy::unwrap_used, reason = "a test helper may panic")]
 
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Op, Parts, StoreOptions};
@@ -11,18 +11,18 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const NOBODY: Parts<'static> = Parts { domain: "", entries: &[] };
+const NO_PARTS: Parts<'static> = Parts { domain: "", entries: &[] };
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 fn spend(key: Key, limit: &Limit, cost: Cost) -> Charge<'_> {
-    Charge { cost, ..Charge::spend(key, NOBODY, limit) }
+    Charge { cost, ..Charge::spend(key, NO_PARTS, limit) }
 }
 
 fn small(max_keys: usize) -> MemoryStore {
     MemoryStore::new(StoreOptions { max_keys, idle_ttl: Duration::ZERO })
 }
 
-/// Keys that meet in one shared overflow bucket as often as they can.
+/// Keys that collide in the shared overflow buckets as often as possible.
 fn colliding(index: u64) -> Key {
     Key::from_bits(index << 60, index << 16)
 }
@@ -37,7 +37,7 @@ fn never_back(gap: Gap) -> Gap {
 proptest! {
     #![proptest_config(cases(1_500))]
 
-    // Seen failing on: a bucket is blank one nanosecond early; a sliding window is blank at its own
+    // Fails when a bucket is blank one nanosecond early; a sliding window is blank at its own
     // window's end; a sweep removes every key.
     #[test]
     fn a_sweep_at_any_moment_changes_no_verdict(mut trace in traces(), sweeps in vec(any::<bool>(), 60)) {
@@ -65,8 +65,8 @@ proptest! {
         });
     }
 
-    // A clock that steps back by less than `idle_ttl` finds everything it needs.
-    // Seen failing on: a bucket is blank one nanosecond early; a sliding window is blank at its own
+    // A clock that steps back by less than `idle_ttl` finds all counters.
+    // Fails when a bucket is blank one nanosecond early; a sliding window is blank at its own
     // window's end; a sweep removes every key.
     #[test]
     fn a_sweep_outlives_a_clock_that_steps_back(trace in traces(), sweeps in vec(any::<bool>(), 60)) {
@@ -90,10 +90,10 @@ proptest! {
         });
     }
 
-    // The oracle has a counter of its own for each key and records what the store let
-    // pass: the store may pass nothing that this counter would not.
-    // Seen failing on: a bucket is blank one nanosecond early; a sliding window is blank at its own
-    // window's end; at the cap any key goes, blank or not.
+    // The oracle has one counter per key and records what the store admits: the store must
+    // not admit anything that this counter would refuse.
+    // Fails when a bucket is blank one nanosecond early; a sliding window is blank at its own
+    // window's end; a full store evicts any key, blank or not.
     #[test]
     fn a_store_too_small_never_admits_more_than_the_limits(
         limits in vec(limits(), 2), max_keys in 1..4_usize,
@@ -102,9 +102,9 @@ proptest! {
         let store = small(max_keys);
         let mut oracle: BTreeMap<(Key, usize), State> = BTreeMap::new();
         let mut now = START;
-        for (gap, asks) in requests {
+        for (gap, charges) in requests {
             now = gap.after(now, None, &limits[0]);
-            let batch: Vec<_> = asks
+            let batch: Vec<_> = charges
                 .iter()
                 .map(|&(key, limit, amount, op)| Charge {
                     op,
@@ -113,7 +113,7 @@ proptest! {
                 .collect();
             let verdicts = store.decide_now(&batch, Context::at(now));
             prop_assert!(store.occupancy().keys <= max_keys);
-            for (charge, &(_, limit, ..)) in batch.iter().zip(&asks) {
+            for (charge, &(_, limit, ..)) in batch.iter().zip(&charges) {
                 let counter = (charge.key, limit);
                 let action = match charge.op {
                     Op::Spend if verdicts.committed => Action::Spend { count_refusal: false },
@@ -136,9 +136,9 @@ fn kinds() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(cases(300))]
 
-    // Seen failing on: at the cap any key goes, blank or not; the cap lets one key more in.
+    // Fails when a full store evicts any key, blank or not; the cap admits one key too many.
     #[test]
-    fn a_limited_client_stays_limited_however_many_come(limit in buckets(), strangers in 1..500_u64, max_keys in 1..300_usize) {
+    fn limited_client_stays_limited_when_many_others_arrive(limit in buckets(), strangers in 1..500_u64, max_keys in 1..300_usize) {
         prop_assume!(limit.longest_memory() > Duration::from_secs(1));
         let store = small(max_keys);
         let client = Key::from_bits(7, u64::MAX);
@@ -153,8 +153,8 @@ proptest! {
     }
 }
 
-/// A scan of so many addresses over 100 s, each limited to 1 in 10 s and asking twice;
-/// one client, at its limit before the scan, asks all the while.
+/// A scan of `addresses` addresses over 100 s, each limited to 1 in 10 s and sending two
+/// requests; one client, at its limit before the scan, sends requests all the time.
 fn scan(addresses: u64, max_keys: usize) {
     let limit = Limit::token_bucket(Rate::new(1, Period::SECOND.times(10).unwrap()).unwrap(), 10).unwrap();
     let store = small(max_keys);
@@ -175,26 +175,24 @@ fn scan(addresses: u64, max_keys: usize) {
             store.sweep(now);
         }
     }
-    assert_eq!(admitted, 10 + 9, "a burst of 10, and one in each 10 s");
-    assert!(store.occupancy().overflowed > 0, "the scan was to pass the cap");
+    assert_eq!(admitted, 10 + 9, "a burst of 10, and one per 10 s");
+    assert!(store.occupancy().overflowed > 0, "the scan must exceed the capacity");
 }
 
-// Seen failing on: a sweep removes every key; at the cap any key goes, blank or not; the cap lets one key
-// more in.
+// Fails when a sweep removes every key; a full store evicts any key, blank or not; the cap admits one key too many.
 #[test]
-fn a_scan_neither_grows_the_store_past_its_cap_nor_frees_a_limited_client() {
+fn scan_keeps_store_capped_and_limited_client_limited() {
     scan(60_000, 5_000);
 }
 
 #[test]
-fn a_scan_of_a_million_addresses_does_not_either() {
+fn scan_of_a_million_addresses_keeps_client_limited() {
     if std::env::var_os("HIVEMIND_LONG").is_some_and(|value| value == "1") {
         scan(1_000_000, 100_000);
     }
 }
 
-// Seen failing on: a sweep removes every key; a sweep does not wait for `idle_ttl`; a sweep does not give
-// its keys back.
+// Fails when a sweep removes every key; a sweep does not wait for `idle_ttl`; a sweep does not reduce the key count.
 #[test]
 fn a_swept_store_gives_its_keys_back() {
     let limit = Limit::token_bucket(Rate::per_second(1).unwrap(), 1).unwrap();
@@ -211,23 +209,23 @@ fn a_swept_store_gives_its_keys_back() {
 }
 
 #[test]
-fn a_key_that_found_no_room_is_known_to_share_its_counter() {
+fn key_without_room_is_reported_as_crowded() {
     let (store, limit, context) = (small(1), Limit::fixed_window(5, Period::HOUR), Context::at(START));
     let [first, second, third] = [0, 1, 2].map(colliding);
     let crowded = |key| store.is_crowded(key, &limit, START);
-    assert!(![first, second, third].into_iter().any(crowded), "nobody was there yet");
+    assert!(![first, second, third].into_iter().any(crowded), "the table is empty");
     for key in [first, second] {
         store.decide_now(&[spend(key, &limit, Cost::ONE)], context);
     }
     assert_eq!([first, second, third].map(crowded), [false, true, true]);
-    // What is forgotten or given back of it is for none of those that share it.
+    // Forgetting or refunding it has no effect, because other keys share it.
     store.forget_now(second);
     let refund = Charge { op: Op::Refund, ..spend(second, &limit, Cost::ONE) };
     store.decide_now(&[refund], context);
     let peek = Charge { op: Op::Peek, ..spend(second, &limit, Cost::ZERO) };
     assert_eq!(store.decide_now(&[peek], context).each()[0].remaining, 4);
     assert!(crowded(second));
-    // It is over with the window, and other kinds of limits have nothing to do with it.
+    // It ends with the window, and does not affect other kinds of limits.
     assert!(!store.is_crowded(second, &limit, START.saturating_add(Duration::from_secs(3_600))));
     assert!(!store.is_crowded(second, &Limit::fixed_window(5, Period::DAY), START));
 }

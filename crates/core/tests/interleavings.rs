@@ -1,12 +1,12 @@
-//! Every interleaving of decisions, sweeps and reloads on the memory store, as loom
-//! finds them: nothing is admitted twice, no count is lost, the cap holds, and no two
-//! batches wait for each other (loom fails on a deadlock by itself).
+//! Loom tests of the memory store: every interleaving of decisions, sweeps and reloads.
+//! Nothing is admitted twice, no count is lost, the capacity is never exceeded, and batches
+//! do not deadlock (loom detects deadlocks itself).
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test --release -p hivemind-rl-core --test interleavings --target-dir target-loom
 //! ```
 #![cfg(loom)]
-#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic")]
 
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 
@@ -33,21 +33,21 @@ fn bucket(requests: u32, period: Period, burst: u32) -> Limit {
     Limit::token_bucket(Rate::new(requests, period).unwrap(), burst).unwrap()
 }
 
-fn ask(store: &MemoryStore, keys: &[Key], limit: &Limit, op: Op, millis: u64) -> bool {
+fn decide(store: &MemoryStore, keys: &[Key], limit: &Limit, op: Op, millis: u64) -> bool {
     let parts = Parts { domain: "", entries: &[] };
     let charge = |key: &Key| Charge { op, ..Charge::spend(*key, parts, limit) };
     store.decide_now(&keys.iter().map(charge).collect::<Vec<_>>(), Context::at(at(millis))).committed
 }
 
 fn spend(store: &MemoryStore, keys: &[Key], limit: &Limit, millis: u64) -> bool {
-    ask(store, keys, limit, Op::Spend, millis)
+    decide(store, keys, limit, Op::Spend, millis)
 }
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     loom::model(model);
 }
 
-/// Runs what is given on a thread of its own, with the store.
+/// Runs a closure with the store on a new thread.
 fn with<T: 'static>(
     store: &Arc<MemoryStore>,
     run: impl FnOnce(&MemoryStore) -> T + 'static,
@@ -56,7 +56,7 @@ fn with<T: 'static>(
     thread::spawn(move || run(&store))
 }
 
-// Seen failing on: a decision lets go of its lock between reading and writing.
+// Fails when a decision releases its lock between reading and writing.
 #[test]
 fn two_threads_and_a_sweep_admit_one_request_for_one_token() {
     explore(|| {
@@ -73,9 +73,9 @@ fn two_threads_and_a_sweep_admit_one_request_for_one_token() {
     });
 }
 
-// Seen failing on: locks are taken in the order of the charges.
+// Fails when locks are taken in the order of the charges.
 #[test]
-fn batches_in_opposite_order_neither_wait_for_each_other_nor_share_a_token() {
+fn batches_in_opposite_order_do_not_deadlock_or_share_a_token() {
     explore(|| {
         let (store, limit) = (store(10), bucket(1, Period::SECOND, 1));
         let one = with(&store, move |store| spend(store, &[LOW, HIGH], &limit, 0));
@@ -86,7 +86,7 @@ fn batches_in_opposite_order_neither_wait_for_each_other_nor_share_a_token() {
     });
 }
 
-// Seen failing on: a refused batch keeps what its passing limits spent.
+// Fails when a refused batch keeps what its passing limits spent.
 #[test]
 fn a_batch_and_a_single_charge_never_take_one_token_both() {
     explore(|| {
@@ -99,7 +99,7 @@ fn a_batch_and_a_single_charge_never_take_one_token_both() {
     });
 }
 
-// Seen failing on: a hold does nothing.
+// Fails when a hold does nothing.
 #[test]
 fn a_reload_with_a_sweep_after_it_forgets_no_key() {
     explore(|| {
@@ -116,7 +116,7 @@ fn a_reload_with_a_sweep_after_it_forgets_no_key() {
     });
 }
 
-// Seen failing on: the room is looked at, then taken; a place is counted before it is known to be free.
+// Fails when free room is checked and taken in two steps; a slot is counted before it is free.
 #[test]
 fn the_cap_holds_at_every_moment() {
     explore(|| {
@@ -124,19 +124,19 @@ fn the_cap_holds_at_every_moment() {
         let one = with(&store, move |store| spend(store, &[LOW], &limit, 0));
         let other = with(&store, move |store| spend(store, &[HIGH], &limit, 0));
         assert!(store.occupancy().keys <= 1);
-        assert!(one.join().unwrap() && other.join().unwrap(), "a new client is not hurt");
-        let seen = store.occupancy();
-        assert_eq!((seen.keys, seen.overflowed), (1, 1));
+        assert!(one.join().unwrap() && other.join().unwrap(), "new clients are admitted");
+        let occupancy = store.occupancy();
+        assert_eq!((occupancy.keys, occupancy.overflowed), (1, 1));
         assert!(
             !spend(&store, &[LOW], &limit, 0) && !spend(&store, &[HIGH], &limit, 0),
-            "nobody is forgotten"
+            "both counts are kept"
         );
     });
 }
 
-// Seen failing on: a sweep does not give its keys back.
+// Fails when a sweep does not reduce the key count.
 #[test]
-fn keys_are_counted_right_whatever_is_swept_or_forgotten_meanwhile() {
+fn key_count_is_right_after_concurrent_sweep_and_forget() {
     explore(|| {
         let (store, limit) = (store(10), bucket(1, Period::SECOND, 1));
         assert!(spend(&store, &[HIGH], &limit, 0));
@@ -145,7 +145,7 @@ fn keys_are_counted_right_whatever_is_swept_or_forgotten_meanwhile() {
         store.sweep(at(1_000));
         assert!(spent.join().unwrap());
         forgotten.join().unwrap();
-        let remembered = !ask(&store, &[LOW], &limit, Op::Peek, 1_000);
+        let remembered = !decide(&store, &[LOW], &limit, Op::Peek, 1_000);
         assert_eq!(store.occupancy().keys, usize::from(remembered));
     });
 }

@@ -1,6 +1,6 @@
-//! The limiter by address: who shares a bucket, what is evicted, and that its thread ends.
+//! The per-address limiter: shared buckets, eviction, and the end of its thread.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use hivemind_core::{
     ClientIp, Clock, IpLimiter, LimitError, ManualClock, Period, Rate, StartError, Timestamp,
@@ -59,7 +59,7 @@ fn clients_share_a_bucket_only_if_they_are_one() {
 }
 
 #[test]
-fn a_bucket_goes_when_it_has_been_full_for_the_interval_and_not_before() {
+fn bucket_is_removed_after_being_full_for_the_interval() {
     let (limiter, clock) = limiter(1, 10);
     assert!(limiter.allow(address("203.0.113.9")));
     for _ in 0..10 {
@@ -74,7 +74,7 @@ fn a_bucket_goes_when_it_has_been_full_for_the_interval_and_not_before() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_when_it_is_made() {
+fn ip_limiter_rejects_invalid_rate_burst_and_interval() {
     let rate = Rate::per_second(1).unwrap();
     assert_eq!(Rate::per_second(0).unwrap_err(), LimitError::ZeroRate);
     let refused = |rate, burst, interval| match IpLimiter::new(rate, burst, interval) {
@@ -88,7 +88,7 @@ fn what_makes_no_sense_is_refused_when_it_is_made() {
     assert!(Period::new(Duration::ZERO).is_err());
 }
 
-/// A clock that counts how often it is read, and by whom.
+/// A clock that counts its readings.
 #[derive(Clone, Default)]
 struct CountedClock {
     readings: Arc<AtomicUsize>,
@@ -102,7 +102,7 @@ impl Clock for CountedClock {
 }
 
 #[test]
-fn its_thread_sweeps_by_itself_and_ends_on_close_and_on_drop() {
+fn sweep_thread_runs_and_ends_on_close_and_on_drop() {
     for close in [true, false] {
         let clock = CountedClock::default();
         let rate = Rate::per_second(1).unwrap();
@@ -112,13 +112,17 @@ fn its_thread_sweeps_by_itself_and_ends_on_close_and_on_drop() {
         }
         if close {
             limiter.close();
-            limiter.close(); // A second time does nothing.
+            limiter.close(); // A second call does nothing.
             let readings = clock.readings.load(Ordering::SeqCst);
-            assert!(limiter.allow(address("203.0.113.9")), "it still answers");
-            assert_eq!(clock.readings.load(Ordering::SeqCst), readings + 1, "only the answer read the clock");
+            assert!(limiter.allow(address("203.0.113.9")), "it still decides");
+            assert_eq!(
+                clock.readings.load(Ordering::SeqCst),
+                readings + 1,
+                "only the decision read the clock"
+            );
         }
         drop(limiter);
-        // Joined: nobody else holds the clock any more.
+        // The thread was joined, so its clone of the clock is gone.
         assert_eq!(Arc::strong_count(&clock.readings), 1);
     }
 }

@@ -1,5 +1,5 @@
-//! A counter's identity: which names share one, and which never do.
-#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+//! Counter identity: names and limits that share a key, and those that never do.
+#![expect(clippy::unwrap_used, reason = "a test helper may panic")]
 
 use hivemind_core::store::{Key, KeyPrefix, KeySeed, Parts};
 use hivemind_core::testing::{cases, limits};
@@ -20,9 +20,9 @@ fn key(domain: &str, entries: &[Entry<'_>], limit: &Limit) -> Key {
     Key::new(&seed(), Parts { domain, entries }, limit, 0)
 }
 
-// Seen failing on: parts are hashed without their lengths.
+// Fails when parts are hashed without their lengths.
 #[test]
-fn names_that_read_alike_when_joined_have_counters_of_their_own() {
+fn names_that_are_equal_when_joined_have_different_keys() {
     let names: [(&str, &[Entry<'_>]); 14] = [
         ("d", &[]),
         ("", &[("d", "")]),
@@ -46,9 +46,9 @@ fn names_that_read_alike_when_joined_have_counters_of_their_own() {
     }
 }
 
-// Seen failing on: the burst is part of the key; a bucket's period is part of the key.
+// Fails when the burst is part of the key; a bucket's period is part of the key.
 #[test]
-fn a_changed_limit_keeps_its_counter_and_another_kind_of_limit_does_not() {
+fn changed_limit_keeps_its_key_and_changed_kind_does_not() {
     let (second, minute) = (Period::SECOND, Period::MINUTE);
     let entries = [("user", "1")];
     let same: [&[Limit]; 5] = [
@@ -68,7 +68,7 @@ fn a_changed_limit_keeps_its_counter_and_another_kind_of_limit_does_not() {
     assert_eq!(kinds.len(), same.len(), "a changed limit lost its counter");
 }
 
-// Seen failing on: keys do not depend on the seed.
+// Fails when keys do not depend on the seed.
 #[test]
 fn equal_seeds_agree_and_others_do_not() {
     let limit = bucket(1, Period::SECOND, 1);
@@ -78,14 +78,14 @@ fn equal_seeds_agree_and_others_do_not() {
     assert_ne!(of(KeySeed::new([1; 16])), of(KeySeed::new([2; 16])));
     assert_eq!(of(KeySeed::from_cluster_id("a")), of(KeySeed::from_cluster_id("a")));
     assert_ne!(of(KeySeed::from_cluster_id("a")), of(KeySeed::from_cluster_id("b")));
-    assert_eq!(format!("{:?}", KeySeed::new([7; 16])), "KeySeed(..)", "a secret stays out of the logs");
+    assert_eq!(format!("{:?}", KeySeed::new([7; 16])), "KeySeed(..)", "the secret is not printed");
 }
 
-// Seen failing on: parts are hashed without their lengths; the burst is part of the key; a bucket's period
+// Fails when parts are hashed without their lengths; the burst is part of the key; a bucket's period
 // is part of the key.
 #[test]
 fn a_key_is_the_same_on_every_node_and_in_every_version() {
-    // Nodes of different versions share counters: changing these bits forgets every counter of a cluster.
+    // Nodes of different versions share counters: a change to the bits resets every counter of a cluster.
     let bits = key("d", &[("user", "1")], &bucket(1, Period::SECOND, 1)).bits();
     assert_eq!(bits, (BITS_HIGH, BITS_LOW), "{bits:?}");
     assert_eq!(Key::from_bits(bits.0, bits.1).bits(), bits);
@@ -97,7 +97,7 @@ const BITS_LOW: u64 = 12_400_027_256_910_039_658;
 type Name = (String, Vec<(String, String)>, u16);
 
 fn names() -> impl Strategy<Value = Name> {
-    // One letter: many names read alike when joined.
+    // One letter: many names are equal when joined.
     let part = || "a{0,2}";
     (part(), vec((part(), part()), 0..3), 0..3_u16)
 }
@@ -105,7 +105,7 @@ fn names() -> impl Strategy<Value = Name> {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    // Seen failing on: parts are hashed without their lengths; the ordinal is left out of the key.
+    // Fails when parts are hashed without their lengths; the ordinal is left out of the key.
     #[test]
     fn keys_are_equal_exactly_if_their_parts_are(one in names(), other in names(), limit in limits()) {
         let key = |(domain, entries, ordinal): &Name| {

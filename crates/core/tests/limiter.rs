@@ -1,6 +1,6 @@
-//! The limiter to embed: matching, several limits at once, reload, and its one thread.
+//! The embeddable limiter: rule matching, several limits per request, reload and sweep.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use hivemind_core::{
     Budget, Clock, Cost, Descriptor, Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rate,
@@ -23,13 +23,13 @@ fn limiter(rules: Rules) -> (Limiter<ManualClock>, ManualClock) {
     (Limiter::with_clock(rules, clock.clone(), LimiterOptions::default()).unwrap(), clock)
 }
 
-/// What is left after one request, or none where no limit applies.
+/// The remaining budget after one request; none where no limit applies.
 fn left<C: Clock>(limiter: &Limiter<C>, entries: &[(&str, &str)]) -> Option<u64> {
     limiter.check("d", &[Descriptor::new(entries)]).remaining()
 }
 
 #[test]
-fn the_most_exact_rule_answers_and_no_parent_stands_in() {
+fn most_exact_rule_matches_and_parents_do_not() {
     let path = |path: &[Matcher]| path.to_vec();
     let mut rules = Rules::new();
     for (path, rule) in [
@@ -47,7 +47,7 @@ fn the_most_exact_rule_answers_and_no_parent_stands_in() {
     for (entries, expected) in [
         (&[("k", "other")][..], Some(9)),
         (&[("k", "v")], Some(19)),
-        (&[("k", "vw")], Some(29)), // Both wildcards match; the first declared answers.
+        (&[("k", "vw")], Some(29)), // Both wildcards match; the first declared one wins.
         (&[("k", "xw")], Some(39)),
         (&[("k", "free")], None),
         (&[("k", "v"), ("sub", "x")], Some(49)),
@@ -64,7 +64,7 @@ fn the_most_exact_rule_answers_and_no_parent_stands_in() {
 }
 
 #[test]
-fn values_of_a_shared_wildcard_share_one_counter_and_others_do_not() {
+fn shared_wildcard_values_share_a_counter_and_others_do_not() {
     let rules = Rules::new()
         .with("d", &[Matcher::shared_wildcard("path", "/api/*")], daily(2))
         .and_then(|rules| rules.with("d", &[Matcher::wildcard("path", "/own/*")], daily(2)))
@@ -78,7 +78,7 @@ fn values_of_a_shared_wildcard_share_one_counter_and_others_do_not() {
 }
 
 #[test]
-fn a_request_that_one_descriptor_refuses_spends_nothing_on_the_others() {
+fn request_refused_by_one_descriptor_spends_nothing() {
     let rules = Rules::new()
         .with("d", &[Matcher::any("user")], bucket(1, 5))
         .and_then(|rules| rules.with("d", &[Matcher::any("path")], daily(1)))
@@ -92,14 +92,14 @@ fn a_request_that_one_descriptor_refuses_spends_nothing_on_the_others() {
         assert_eq!(
             decision.limit(),
             Some(Limit::fixed_window(1, Period::DAY)),
-            "the limit that refused speaks"
+            "the limit that refused is reported"
         );
     }
     assert_eq!(left(&limiter, &[("user", "ada")]), Some(3));
 }
 
 #[test]
-fn two_limits_of_one_kind_on_one_descriptor_have_counters_of_their_own() {
+fn limits_of_one_kind_on_a_descriptor_have_own_counters() {
     let minute = Limit::fixed_window(3, Period::MINUTE);
     let limits = vec![minute, Limit::fixed_window(2, Period::MINUTE), Limit::fixed_window(9, Period::HOUR)];
     let rules = Rules::new().with("d", &[Matcher::any("k")], Rule::new(Budget::Limits(limits))).unwrap();
@@ -135,7 +135,7 @@ fn a_rule_that_another_replaces_is_not_charged() {
 }
 
 #[test]
-fn a_limit_that_the_request_brings_counts_instead_of_the_rules_in_a_known_domain_only() {
+fn request_limit_replaces_rules_in_known_domains_only() {
     let rules = Rules::new().with("d", &[Matcher::any("k")], daily(1)).unwrap();
     let (limiter, _) = limiter(rules);
     let limit = Some(Limit::fixed_window(3, Period::HOUR));
@@ -164,13 +164,13 @@ fn a_shadow_never_refuses_and_quotas_refuse_together() {
 }
 
 #[test]
-fn a_reload_keeps_what_was_used_and_cuts_what_is_above_the_new_burst() {
+fn reload_keeps_usage_and_cuts_tokens_above_the_new_burst() {
     let with = |rule| Rules::new().with("d", &[Matcher::any("k")], rule).unwrap();
     let (limiter, clock) = limiter(with(bucket(10, 10)));
     assert_eq!(left(&limiter, &[("k", "a")]), Some(9));
     assert!((0..10).all(|_| limiter.allow("d", &[("k", "b")])));
     limiter.reload(with(bucket(1, 4)));
-    assert_eq!(left(&limiter, &[("k", "a")]), Some(3), "nine tokens were cut to four");
+    assert_eq!(left(&limiter, &[("k", "a")]), Some(3), "nine tokens are cut to four");
     assert!(!limiter.allow("d", &[("k", "b")]), "an empty bucket stays empty");
     clock.advance(Duration::from_secs(1));
     assert!(limiter.allow("d", &[("k", "b")]), "the new rate applies");
@@ -178,8 +178,8 @@ fn a_reload_keeps_what_was_used_and_cuts_what_is_above_the_new_burst() {
 }
 
 #[test]
-fn a_slower_rate_is_not_undone_by_a_sweep_that_was_reckoned_with_the_old_one() {
-    // Seen failing on: `reload` without `hold`.
+fn sweep_after_reload_to_slower_rate_keeps_limited_key() {
+    // Fails when `reload` does not call `hold`.
     let with = |rate| {
         let limit = Limit::token_bucket(rate, 10).unwrap();
         Rules::new().with("d", &[Matcher::any("k")], Rule::limit(limit)).unwrap()
@@ -188,13 +188,13 @@ fn a_slower_rate_is_not_undone_by_a_sweep_that_was_reckoned_with_the_old_one() {
     assert!((0..10).all(|_| limiter.allow("d", &[("k", "v")])));
     limiter.reload(with(Rate::new(10, Period::DAY).unwrap()));
     clock.advance(Duration::from_secs(600));
-    assert_eq!(limiter.sweep(), 0, "full by the old rate, not by the new one");
+    assert_eq!(limiter.sweep(), 0, "full at the old rate, not at the new one");
     assert!(!limiter.allow("d", &[("k", "v")]));
 }
 
 #[test]
-fn a_reload_holds_no_key_for_a_rule_that_did_not_change_or_counts_in_windows() {
-    // Seen failing on: `longest_memory_after` without its filter for buckets, and without that for changed rules.
+fn reload_does_not_hold_keys_of_unchanged_rules_or_windows() {
+    // Fails when `longest_memory_after` lacks its filter for buckets, or the one for changed rules.
     let slow = Limit::token_bucket(Rate::new(1, Period::YEAR).unwrap(), 1).unwrap();
     let rules = |with_more: bool| {
         let rules = Rules::new().with("d", &[Matcher::any("k")], bucket(10, 10)).unwrap();
@@ -213,7 +213,7 @@ fn a_reload_holds_no_key_for_a_rule_that_did_not_change_or_counts_in_windows() {
 }
 
 #[test]
-fn a_refused_request_is_told_the_wait_after_which_it_passes() {
+fn refused_request_passes_after_its_retry_after() {
     let with_mode = |mode, per_second| {
         let mut rule = bucket(per_second, 1);
         rule.mode = mode;
@@ -228,27 +228,27 @@ fn a_refused_request_is_told_the_wait_after_which_it_passes() {
     ] {
         rules.add("d", &[Matcher::exact("k", name)], Some(rule)).unwrap();
     }
-    for (asked, wait_ms) in [
+    for (names, wait_ms) in [
         (["slow limit", "fast limit"], 1_000),
         (["slow quota", "fast quota"], 100), // One quota with room is enough.
         (["fast limit", "slow quota"], 1_000),
     ] {
         let (limiter, _) = limiter(rules.clone());
-        let entries = asked.map(|name| [("k", name)]);
+        let entries = names.map(|name| [("k", name)]);
         let request = [Descriptor::new(&entries[0]), Descriptor::new(&entries[1])];
         assert!(limiter.check("d", &request).is_allowed());
         let wait = limiter.check("d", &request).retry_after();
-        assert_eq!(wait, Some(Duration::from_millis(wait_ms)), "{asked:?}");
+        assert_eq!(wait, Some(Duration::from_millis(wait_ms)), "{names:?}");
     }
 }
 
 #[test]
-fn a_cost_can_be_looked_at_given_back_and_never_met() {
+fn costs_of_zero_several_and_more_than_capacity() {
     let rules = Rules::new().with("d", &[Matcher::any("k")], bucket(1, 5)).unwrap();
     let (limiter, _) = limiter(rules);
     let costing = |cost| [Descriptor { cost: Cost::new(cost), ..Descriptor::new(&[("k", "v")]) }];
     assert_eq!(limiter.check("d", &costing(0)).remaining(), Some(5));
-    assert_eq!(limiter.occupancy().keys, 0, "a look leaves nothing behind");
+    assert_eq!(limiter.occupancy().keys, 0, "a peek stores nothing");
     assert_eq!(limiter.check("d", &costing(4)).remaining(), Some(1));
     let short = limiter.check("d", &costing(3));
     assert_eq!((short.is_allowed(), short.retry_after()), (false, Some(Duration::from_secs(2))));
@@ -257,7 +257,7 @@ fn a_cost_can_be_looked_at_given_back_and_never_met() {
 }
 
 #[test]
-fn what_windows_count_of_a_refusal_is_as_configured() {
+fn windows_count_refusals_as_configured() {
     for (on_refusal, refused, passed) in [
         (OnRefusal::CountRefusing, false, 9),
         (OnRefusal::CountAll, false, 7),
@@ -277,13 +277,13 @@ fn what_windows_count_of_a_refusal_is_as_configured() {
         assert!(!limiter.check("d", &request).is_allowed());
         assert!(!limiter.check("d", &request).is_allowed());
         assert_eq!(limiter.allow("d", &[("small", "")]), refused, "{on_refusal:?}");
-        let look = [Descriptor { cost: Cost::ZERO, ..Descriptor::new(&[("large", "")]) }];
-        assert_eq!(limiter.check("d", &look).remaining(), Some(passed), "{on_refusal:?}");
+        let peek = [Descriptor { cost: Cost::ZERO, ..Descriptor::new(&[("large", "")]) }];
+        assert_eq!(limiter.check("d", &peek).remaining(), Some(passed), "{on_refusal:?}");
     }
 }
 
 #[test]
-fn rules_that_make_no_sense_are_refused_with_the_remedy() {
+fn invalid_rule_errors_name_the_remedy() {
     let rules = Rules::new().with("d", &[Matcher::any("k")], daily(1)).unwrap();
     for (domain, path, rule, expected) in [
         ("", vec![Matcher::any("k")], daily(1), RuleError::EmptyDomain),

@@ -1,4 +1,4 @@
-//! Limits that cannot be made: a typed error, at construction, whose text names the remedy.
+//! Validation of limits: a typed error at construction, whose text names the remedy.
 
 use hivemind_core::algorithm::TokenBucket;
 use hivemind_core::testing::cases;
@@ -6,9 +6,9 @@ use hivemind_core::{Limit, LimitError, Period, Rate};
 use proptest::prelude::*;
 use std::time::Duration;
 
-// Seen failing on: a burst one too large is let through; a period of 200 years is let through.
+// Fails when a burst one too large is let through; a period of 200 years is let through.
 #[test]
-fn what_cannot_be_a_limit_is_refused_with_its_remedy() {
+fn invalid_limit_errors_name_the_remedy() {
     let rate = Rate::per_second(1).unwrap();
     let century = Duration::from_secs(100 * 366 * 86_400);
     let refused: [(Option<LimitError>, &str); 10] = [
@@ -25,12 +25,15 @@ fn what_cannot_be_a_limit_is_refused_with_its_remedy() {
     ];
     for (error, remedy) in refused {
         let text = error.map(|error| error.to_string());
-        assert!(text.as_ref().is_some_and(|text| text.contains(remedy)), "{text:?} does not say {remedy:?}");
+        assert!(
+            text.as_ref().is_some_and(|text| text.contains(remedy)),
+            "{text:?} does not contain {remedy:?}"
+        );
     }
 }
 
 #[test]
-fn what_is_on_the_edge_can_be_made() {
+fn limits_at_the_edge_of_validity_are_accepted() {
     let century = Period::new(Duration::from_secs(100 * 366 * 86_400)).unwrap();
     for period in [Period::new(Duration::from_nanos(1)).unwrap(), century] {
         for requests in [1, u32::MAX] {
@@ -45,7 +48,7 @@ fn what_is_on_the_edge_can_be_made() {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    // Seen failing on: a memory too long for a number panics.
+    // Fails when an overflow of `longest_memory` panics.
     #[test]
     fn making_a_limit_cannot_panic(
         seconds in prop_oneof![0..100_u64, 0..3_200_000_000_u64, any::<u64>()], nanos in 0..1_000_000_000_u32,

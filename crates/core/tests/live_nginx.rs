@@ -1,19 +1,13 @@
-//! The token bucket beside the real nginx: `limit_req rate=R burst=B nodelay` is a
-//! bucket of capacity `B + 1`. Each test starts an nginx of its own on a Unix socket
-//! and asks it and the engine the same questions.
+//! The token bucket compared with a real nginx: `limit_req rate=R burst=B nodelay` is a
+//! bucket of capacity `B + 1`. Each test starts its own nginx on a Unix socket and sends
+//! the same requests to nginx and to the engine.
 //!
-//! When nginx decides is only known to lie between sending a request and having its
-//! answer. So the questions are such that no moment in between changes the verdict,
-//! or the engine is asked twice: at the moments that make it most generous, and at
-//! those that make it least so; nginx has to answer in between.
+//! The time of nginx's decision is between sending a request and receiving its response.
+//! So either no moment in between changes the verdict, or the engine decides twice: at the
+//! most generous moment and at the strictest one; nginx's verdict has to be in between.
 
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a test's helpers fail and tell"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test helpers panic and print")]
 
 use hivemind_core::{Clock, Limit};
 
@@ -26,26 +20,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// nginx keeps its time in whole milliseconds, read before it handles a request:
-/// a difference of two such times is off by less than this.
+/// nginx keeps its time in whole milliseconds, read before it handles a request: the
+/// error of a difference of two such times is below this.
 const NGINX_TICK: Duration = Duration::from_millis(2);
-/// For whatever has to happen at all. A machine that needs longer has failed the test.
+/// The deadline of every step. A machine that needs longer fails the test.
 const DEADLINE: Duration = Duration::from_secs(20);
-/// Runs that a stalling machine may spoil before that counts as a failure.
+/// The number of runs that may be invalid because the machine stalled.
 const ATTEMPTS: u32 = 10;
 
 #[test]
 fn on_a_fresh_key_nginx_passes_burst_plus_one_at_once() {
     let Some(nginx) = Nginx::start("rate=1r/s", "burst=20 nodelay") else { return };
     let limit = bucket(1, 21);
-    undisturbed("burst", |attempt| {
+    retry_stalled("burst", |attempt| {
         let engine = Engine::new();
         let mut connection = nginx.connect();
         let key = format!("fresh-{attempt}");
-        let answers: Vec<_> = (0..30).map(|_| connection.ask(&key, "")).collect();
+        let answers: Vec<_> = (0..30).map(|_| connection.send(&key, "")).collect();
         let from = answers[0].sent;
         if answers[29].answered.since(from) + NGINX_TICK >= Duration::from_secs(1) {
-            return None; // A token came back meanwhile.
+            return None; // A token was earned meanwhile.
         }
         for (index, answer) in answers.iter().enumerate() {
             let admitted = engine.decide(&[(&key, &limit)], Op::Spend, from).committed;
@@ -60,14 +54,14 @@ fn on_a_fresh_key_nginx_passes_burst_plus_one_at_once() {
 fn a_drained_client_passes_again_when_the_bucket_says_so() {
     let Some(nginx) = Nginx::start("rate=10r/s", "burst=4 nodelay") else { return };
     let limit = bucket(10, 5);
-    undisturbed("refill", |attempt| {
+    retry_stalled("refill", |attempt| {
         let mut connection = nginx.connect();
         let key = format!("drained-{attempt}");
-        let drain: Vec<_> = (0..5).map(|_| connection.ask(&key, "")).collect();
-        // Tokens come back counted from the first request, wherever in its round trip it was decided.
+        let drain: Vec<_> = (0..5).map(|_| connection.send(&key, "")).collect();
+        // Tokens are earned from the first request on, whenever in its round trip it was decided.
         let first = &drain[0];
-        let doubt = drain[4].answered.since(first.sent) + NGINX_TICK;
-        if doubt > Duration::from_millis(50) {
+        let uncertainty = drain[4].answered.since(first.sent) + NGINX_TICK;
+        if uncertainty > Duration::from_millis(50) {
             return None;
         }
         assert!(drain.iter().all(|answer| answer.passed), "{drain:?}");
@@ -78,36 +72,36 @@ fn a_drained_client_passes_again_when_the_bucket_says_so() {
         }
         let mut passed = 0;
         while passed < 3 {
-            // No sleep: the requests themselves pass the time, and each of them is a question.
-            let answer = connection.ask(&key, "");
+            // No sleep: the requests themselves take time, and each of them is compared.
+            let answer = connection.send(&key, "");
             let latest = answer.answered.saturating_add(NGINX_TICK);
             let could = generous.decide(&[(&key, &limit)], Op::Peek, latest).committed;
             let must = strict.decide(&[(&key, &limit)], Op::Peek, answer.sent).committed;
-            assert!(could || !answer.passed, "passed too early, as number {passed}: {first:?} {answer:?}");
-            assert!(!must || answer.passed, "refused too long, as number {passed}: {first:?} {answer:?}");
+            assert!(could || !answer.passed, "request {passed} passed too early: {first:?} {answer:?}");
+            assert!(!must || answer.passed, "request {passed} refused too long: {first:?} {answer:?}");
             if answer.passed {
                 generous.decide(&[(&key, &limit)], Op::Debit, latest);
                 strict.decide(&[(&key, &limit)], Op::Debit, answer.sent);
                 passed += 1;
             }
-            assert!(answer.answered.since(first.sent) < DEADLINE, "nginx refills no more");
+            assert!(answer.answered.since(first.sent) < DEADLINE, "nginx did not refill");
         }
         Some(())
     });
 }
 
 #[test]
-fn a_request_that_one_of_two_limits_refuses_spends_nothing_on_the_other() {
+fn nginx_request_refused_by_one_limit_spends_nothing() {
     let Some(nginx) = Nginx::start("rate=1r/s", "burst=9 nodelay") else { return };
     let (wide, narrow) = (bucket(1, 10), bucket(1, 3));
-    undisturbed("two limits", |attempt| {
+    retry_stalled("two limits", |attempt| {
         let engine = Engine::new();
         let mut connection = nginx.connect();
         let client = format!("both-{attempt}");
         // Three pass, five are refused by the narrow limit alone; then a fresh narrow limit each time.
         let narrow_keys =
             (0..20).map(|n| if n < 8 { format!("n-{attempt}") } else { format!("n-{attempt}-{n}") });
-        let answers: Vec<_> = narrow_keys.map(|key| (connection.ask(&client, &key), key)).collect();
+        let answers: Vec<_> = narrow_keys.map(|key| (connection.send(&client, &key), key)).collect();
         let from = answers[0].0.sent;
         if answers[19].0.answered.since(from) + NGINX_TICK >= Duration::from_secs(1) {
             return None;
@@ -121,17 +115,17 @@ fn a_request_that_one_of_two_limits_refuses_spends_nothing_on_the_other() {
     });
 }
 
-/// Repeats a run that a stall of the machine made undecidable.
-fn undisturbed(what: &str, run: impl Fn(u32) -> Option<()>) {
+/// Repeats a run that is invalid because the machine stalled.
+fn retry_stalled(name: &str, run: impl Fn(u32) -> Option<()>) {
     let done = (0..ATTEMPTS).any(|attempt| run(attempt).is_some());
-    assert!(done, "{what}: the machine stalled in each of {ATTEMPTS} runs, so nothing could be compared");
+    assert!(done, "{name}: the machine stalled in each of {ATTEMPTS} runs, so no run was compared");
 }
 
 fn bucket(per_second: u32, burst: u32) -> Limit {
     Limit::token_bucket(Rate::per_second(per_second).unwrap(), burst).unwrap()
 }
 
-/// The engine, asked by the names that nginx is asked by.
+/// The engine, with the same keys as nginx.
 struct Engine(MemoryStore);
 
 impl Engine {
@@ -156,21 +150,21 @@ impl Engine {
 }
 
 #[derive(Debug)]
-struct Answer {
+struct Response {
     sent: Timestamp,
     answered: Timestamp,
     passed: bool,
 }
 
-/// An nginx of this test's own, gone when it is dropped.
+/// An nginx process of one test, stopped on drop.
 struct Nginx {
     process: Child,
     folder: PathBuf,
 }
 
 impl Nginx {
-    /// Starts one that limits `client` by these words, and `narrow` to 3 at once; none
-    /// where nginx is missing and may be.
+    /// Starts an nginx that limits `client` by these options, and `narrow` to 3 at once; none
+    /// where nginx is missing outside CI.
     fn start(rate: &str, burst: &str) -> Option<Self> {
         let Some(program) = program() else {
             let required = std::env::var("CI").is_ok_and(|value| value == "true");
@@ -198,9 +192,9 @@ impl Nginx {
         let started = SystemClock.now();
         while UnixStream::connect(self.socket()).is_err() {
             if let Some(status) = self.process.try_wait().unwrap() {
-                panic!("nginx ended with {status}; its reason is above");
+                panic!("nginx exited with {status}; the reason is above");
             }
-            assert!(SystemClock.now().since(started) < DEADLINE, "nginx does not listen");
+            assert!(SystemClock.now().since(started) < DEADLINE, "nginx is not listening");
             std::thread::yield_now();
         }
     }
@@ -218,18 +212,18 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // By its process id: it runs without a master, so this is all of it.
+        // nginx runs without a master, so this is its only process.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// One connection that stays open, with one request at a time.
+/// A persistent connection with one request at a time.
 struct Connection(BufReader<UnixStream>);
 
 impl Connection {
-    fn ask(&mut self, client: &str, narrow: &str) -> Answer {
+    fn send(&mut self, client: &str, narrow: &str) -> Response {
         let request = format!("GET /page?client={client}&narrow={narrow} HTTP/1.1\r\nHost: test\r\n\r\n");
         let sent = SystemClock.now();
         self.0.get_mut().write_all(request.as_bytes()).unwrap();
@@ -251,7 +245,7 @@ impl Connection {
             Some("429") => false,
             _ => panic!("nginx answers {status:?}"),
         };
-        Answer { sent, answered, passed }
+        Response { sent, answered, passed }
     }
 
     fn line(&mut self) -> String {
@@ -262,7 +256,7 @@ impl Connection {
     }
 }
 
-/// Found by the path, or where Debian puts it, which is in nobody's path but root's.
+/// Searches the PATH and Debian's directory, which is only in root's PATH.
 fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -272,7 +266,7 @@ fn program() -> Option<PathBuf> {
 }
 
 fn fresh_folder() -> PathBuf {
-    // A Unix socket's path is short, so not in the target folder: that may be anywhere.
+    // A Unix socket's path has to be short, and the target folder's may be long.
     let base = std::env::temp_dir();
     (0..1_000)
         .map(|n| base.join(format!("hivemind-nginx-{}-{n}", std::process::id())))

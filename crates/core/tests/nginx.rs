@@ -1,7 +1,7 @@
-//! Parity with nginx's `limit_req`: the recorded traces event by event, and traces
-//! made here against nginx's own integer formula. Our `burst` is nginx's plus one,
-//! and whole requests per second only: nginx rounds a rate per minute down.
-#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+//! Parity with nginx's `limit_req`: recorded traces event by event, and generated traces
+//! compared with nginx's integer formula. Our `burst` is nginx's plus one. Only whole
+//! requests per second are tested, because nginx rounds a rate per minute down.
+#![expect(clippy::unwrap_used, reason = "a test helper may panic")]
 
 use hivemind_core::store::{
     Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Outcome, Parts, StoreOptions, Verdict, Verdicts,
@@ -13,13 +13,13 @@ use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// The limits of one place in a configuration, and their counters.
-struct Place {
+/// The limits of one location in a configuration, and their counters.
+struct Location {
     limits: Vec<Limit>,
     store: MemoryStore,
 }
 
-impl Place {
+impl Location {
     fn new(limits: &[(u32, u32)]) -> Self {
         let limit = |&(rate, nginx_burst): &(u32, u32)| {
             Limit::token_bucket(Rate::per_second(rate).unwrap(), nginx_burst + 1).unwrap()
@@ -27,7 +27,7 @@ impl Place {
         Self { limits: limits.iter().map(limit).collect(), store: MemoryStore::new(StoreOptions::default()) }
     }
 
-    /// A request at `at_ms`; for each limit the key it is counted under, where empty is not limited.
+    /// A request at `at_ms`, with the key for each limit; an empty key is not limited.
     fn request(&self, at_ms: u64, keys: &[&str]) -> Verdicts {
         let seed = KeySeed::from_cluster_id("nginx");
         let entries: Vec<_> = keys.iter().map(|key| [("client", *key)]).collect();
@@ -64,27 +64,27 @@ fn limits_of(trace: &Value) -> Vec<(u32, u32)> {
     }
 }
 
-// Seen failing on: a refill sets `since` to now; one token more than there is fits; a refused batch keeps
+// Fails when a refill sets `since` to now; a cost above the remaining tokens fits; a refused batch keeps
 // what its passing limits spent.
 #[test]
 fn every_recorded_event_is_decided_as_nginx_did() {
     let data: Value = serde_json::from_str(include_str!("data/nginx_limit_req.json")).unwrap();
     let mut events = 0;
     for trace in data["traces"].as_array().unwrap() {
-        let place = Place::new(&limits_of(trace));
+        let location = Location::new(&limits_of(trace));
         for event in trace["events"].as_array().unwrap() {
             let keys = match &event[1] {
                 Value::Array(keys) => keys.iter().map(|key| key.as_str().unwrap()).collect(),
                 key => vec![key.as_str().unwrap()],
             };
-            let verdicts = place.request(event[0].as_u64().unwrap(), &keys);
-            let told = format!("{}: {event} got {verdicts:?}", trace["name"]);
-            assert_eq!(verdicts.committed, event[2].as_bool().unwrap(), "{told}");
+            let verdicts = location.request(event[0].as_u64().unwrap(), &keys);
+            let message = format!("{}: {event} got {verdicts:?}", trace["name"]);
+            assert_eq!(verdicts.committed, event[2].as_bool().unwrap(), "{message}");
             if let Some(remaining) = event[3].as_u64() {
-                assert_eq!(verdicts.each()[0].remaining, remaining, "{told}");
+                assert_eq!(verdicts.each()[0].remaining, remaining, "{message}");
             }
             if let Some(wait) = event[4].as_u64() {
-                assert_eq!(verdicts.each().iter().filter_map(wait_ms).max(), Some(wait), "{told}");
+                assert_eq!(verdicts.each().iter().filter_map(wait_ms).max(), Some(wait), "{message}");
             }
             events += 1;
         }
@@ -133,7 +133,7 @@ impl Nginx {
     }
 }
 
-/// Gaps in milliseconds: mostly none, then around one token's time at common rates.
+/// Gaps in milliseconds: mostly zero, then around one token's time at common rates.
 fn gaps_ms() -> impl Strategy<Value = u64> {
     prop_oneof![
         8 => Just(0_u64), 3 => proptest::sample::select(vec![1, 99, 100, 101, 142, 143, 199, 200, 333, 334]),
@@ -150,7 +150,7 @@ fn limits() -> impl Strategy<Value = Vec<(u32, u32)>> {
 proptest! {
     #![proptest_config(cases(1_500))]
 
-    // Seen failing on: a refill sets `since` to now; one token more than there is fits; a refused batch
+    // Fails when a refill sets `since` to now; a cost above the remaining tokens fits; a refused batch
     // keeps what its passing limits spent.
     #[test]
     fn traces_made_here_are_decided_like_nginxs_formula(
@@ -158,12 +158,12 @@ proptest! {
         start in 0..2_000_000_000_000_u64,
         requests in vec((gaps_ms(), proptest::sample::select(vec!["a", "a", "a", "b", ""]), any::<bool>()), 1..300),
     ) {
-        let (place, mut nginx) = (Place::new(&limits), Nginx::new(&limits));
+        let (location, mut nginx) = (Location::new(&limits), Nginx::new(&limits));
         let mut now = start;
         for (gap, key, swapped) in requests {
             now += gap;
-            let keys = if swapped { [key, "one for all"] } else { ["one for all", key] };
-            let ours = place.request(now, &keys[..limits.len()]);
+            let keys = if swapped { [key, "shared"] } else { ["shared", key] };
+            let ours = location.request(now, &keys[..limits.len()]);
             let theirs = nginx.request(now.try_into().unwrap(), &keys[..limits.len()]);
             prop_assert_eq!(ours.committed, theirs, "{:?} at {}: {:?}", keys, now, ours);
         }

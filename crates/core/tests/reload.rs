@@ -1,6 +1,6 @@
-//! A reload: a new rate and burst apply at the key's next request, tokens above the
-//! new burst are cut, and no key is forgotten, not even by a sweep in between.
-#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+//! Reload: a new rate and burst apply to the key's next request, tokens above the new
+//! burst are cut, and no limited key is evicted, not even by a sweep in between.
+#![expect(clippy::unwrap_used, reason = "a test helper may panic")]
 
 use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::algorithm::{Action, step};
@@ -17,15 +17,15 @@ fn bucket(per_second: u32, burst: u32) -> Limit {
     Limit::token_bucket(Rate::per_second(per_second).unwrap(), burst).unwrap()
 }
 
-/// When (ms), under which limit, how much, and what is left after it.
+/// The time in ms, the limit, the cost, and the remaining budget (none if refused).
 type Row<'a> = (u64, &'a Limit, u64, Option<u64>);
 
-// Seen failing on: tokens above the new burst are kept.
+// Fails when tokens above the new burst are kept.
 #[test]
 fn a_new_rate_and_burst_apply_at_the_next_request() {
     let (old, small, large, fast) = (bucket(1, 10), bucket(1, 4), bucket(1, 100), bucket(10, 10));
     let tables: [&[Row<'_>]; 4] = [
-        // Cut to a smaller burst, and not given back by the old one.
+        // Cut to a smaller burst, and not restored by the old one.
         &[(0, &old, 1, Some(9)), (0, &small, 1, Some(3)), (0, &old, 1, Some(2))],
         // Kept under a larger one.
         &[(0, &old, 3, Some(7)), (0, &large, 0, Some(7)), (1_000, &large, 0, Some(8))],
@@ -40,13 +40,13 @@ fn a_new_rate_and_burst_apply_at_the_next_request() {
             let now = START.saturating_add(Duration::from_millis(at_ms));
             let step = step(limit, state, Action::Spend { count_refusal: true }, Cost::new(units), now);
             state = Some(step.state);
-            let told = step.verdict.is_admitted().then_some(step.verdict.remaining);
-            assert_eq!(told, left, "{units} at {at_ms} under {limit}");
+            let remaining = step.verdict.is_admitted().then_some(step.verdict.remaining);
+            assert_eq!(remaining, left, "{units} at {at_ms} under {limit}");
         }
     }
 }
 
-/// A bucket's past under one limit.
+/// A bucket's history under one limit.
 fn pasts() -> impl Strategy<Value = Vec<(Gap, Amount, bool)>> {
     vec((gaps(), costs(), proptest::bool::weighted(0.1)), 1..20)
 }
@@ -60,7 +60,7 @@ fn charge(limit: &Limit, amount: Amount, debit: bool) -> Charge<'_> {
 proptest! {
     #![proptest_config(cases(3_000))]
 
-    // Seen failing on: a debt of a larger burst is kept; tokens above the new burst are kept.
+    // Fails when a debt of a larger burst is kept; tokens above the new burst are kept.
     #[test]
     fn tokens_are_kept_and_those_above_the_new_burst_are_cut(old in buckets(), new in buckets(), past in pasts()) {
         let (mut state, mut now) = (None, START);
@@ -71,20 +71,20 @@ proptest! {
         }
         let before = step(&old, state, Action::Peek, Cost::ZERO, now);
         let after = step(&new, Some(before.state), Action::Peek, Cost::ZERO, now);
-        // A whole token of the new rate may have come due with the time since the last of the old rate.
+        // The time since the last token of the old rate may be worth a whole token of the new rate.
         prop_assert!(after.verdict.remaining >= before.verdict.remaining.min(u64::from(new.burst())));
         prop_assert!(after.verdict.remaining <= u64::from(new.burst()));
         let spent = step(&new, Some(before.state), Action::Spend { count_refusal: true }, Cost::new(after.verdict.remaining), now);
         prop_assert!(spent.verdict.is_admitted() || after.verdict.remaining == 0);
         // A debt is at most the new burst too: it is paid off within the new limit's memory.
         prop_assert!(after.verdict.reset_after <= new.longest_memory() + STEP_BACK);
-        // And to take more never leaves more.
+        // A debit never increases the budget.
         let debited = step(&new, Some(before.state), Action::Debit, Cost::ONE, now);
         prop_assert!(debited.verdict.reset_after >= after.verdict.reset_after);
     }
 
-    // The same requests on a store that is held and swept and on one that never is.
-    // Seen failing on: a debt of a larger burst is kept; a sweep removes every key; a hold does nothing.
+    // The same requests on a store that is held and swept, and on one that is only held.
+    // Fails when a debt of a larger burst is kept; a sweep removes every key; a hold does nothing.
     #[test]
     fn no_key_is_forgotten_by_a_sweep_after_a_reload(
         old in buckets(), new in buckets(), past in pasts(), sweeps in vec(gaps(), 1..5), next in gaps(), amount in costs(),
@@ -98,7 +98,7 @@ proptest! {
                 store.decide_now(&[charge(&old, amount, debit)], Context::at(now));
             }
         }
-        // Both are told of the reload: what is blank under the old limit goes, since it was full.
+        // Both hold their keys after the reload: blank ones are removed, because they were full.
         for store in [&swept, &kept] {
             store.hold(now, now.saturating_add(new.longest_memory()));
         }
@@ -107,22 +107,22 @@ proptest! {
             swept.sweep(now);
         }
         now = next.after(now, None, &new);
-        let asked = [charge(&new, amount, false)];
-        prop_assert_eq!(swept.decide_now(&asked, Context::at(now)), kept.decide_now(&asked, Context::at(now)));
+        let batch = [charge(&new, amount, false)];
+        prop_assert_eq!(swept.decide_now(&batch, Context::at(now)), kept.decide_now(&batch, Context::at(now)));
     }
 }
 
 #[test]
-fn a_window_counts_on_under_its_new_limit() {
+fn window_keeps_its_count_under_a_new_limit() {
     let store = MemoryStore::new(StoreOptions::default());
     let (old, new) = (
         Limit::fixed_window(5, hivemind_core::Period::HOUR),
         Limit::fixed_window(3, hivemind_core::Period::HOUR),
     );
     for (limit, units, left) in [(&old, 4, Some(1)), (&new, 1, None), (&old, 1, None)] {
-        let told = store.decide_now(&[charge(limit, Amount::Units(units), false)], Context::at(START));
-        let verdict = told.each()[0];
-        let told = matches!(verdict.outcome, Outcome::Admitted).then_some(verdict.remaining);
-        assert_eq!(told, left, "{units} under {limit}");
+        let verdicts = store.decide_now(&[charge(limit, Amount::Units(units), false)], Context::at(START));
+        let verdict = verdicts.each()[0];
+        let remaining = matches!(verdict.outcome, Outcome::Admitted).then_some(verdict.remaining);
+        assert_eq!(remaining, left, "{units} under {limit}");
     }
 }

@@ -1,5 +1,5 @@
-//! Many real threads on one store: they admit exactly the limit, on one key and on many.
-#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+//! Concurrency of the memory store: many threads admit exactly the limit, on one key and on many.
+#![expect(clippy::unwrap_used, reason = "a test helper may panic")]
 
 use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Parts, StoreOptions};
 use hivemind_core::testing::Amount;
@@ -26,7 +26,7 @@ fn limits() -> [Limit; 3] {
     ]
 }
 
-/// Runs `work` on all threads at once; each is told its number.
+/// Runs `work` on all threads at once, with the number of each thread.
 fn together(work: impl Fn(u64) + Sync) {
     let barrier = Barrier::new(usize::try_from(THREADS).unwrap_or(1));
     thread::scope(|scope| {
@@ -40,7 +40,7 @@ fn together(work: impl Fn(u64) + Sync) {
     });
 }
 
-// Seen failing on: a decision lets go of its lock between reading and writing.
+// Fails when a decision releases its lock between reading and writing.
 #[test]
 fn one_key_admits_exactly_its_limit() {
     for limit in limits() {
@@ -55,7 +55,7 @@ fn one_key_admits_exactly_its_limit() {
     }
 }
 
-// Seen failing on: a sweep removes every key; a decision lets go of its lock between reading and writing.
+// Fails when a sweep removes every key; a decision releases its lock between reading and writing.
 #[test]
 fn many_keys_admit_exactly_their_limits_while_they_are_swept() {
     let limit = Limit::token_bucket(Rate::new(1, Period::HOUR).unwrap(), 5).unwrap();
@@ -80,8 +80,8 @@ fn batches_in_every_order_admit_exactly_the_limit() {
     together(|number| {
         for _ in 0..500 {
             let mut batch = [1, 2, 3].map(|key| charge(key, &limit));
-            let places = batch.len();
-            batch.rotate_left(usize::try_from(number).unwrap_or(0) % places);
+            let length = batch.len();
+            batch.rotate_left(usize::try_from(number).unwrap_or(0) % length);
             let passed = store.decide_now(&batch, Context::at(START)).committed;
             admitted.fetch_add(u64::from(passed), Ordering::Relaxed);
         }
@@ -89,7 +89,7 @@ fn batches_in_every_order_admit_exactly_the_limit() {
     assert_eq!(admitted.into_inner(), 1_000);
 }
 
-// Seen failing on: the cap lets one key more in.
+// Fails when the cap admits one key too many.
 #[test]
 fn many_threads_stay_within_the_cap() {
     let [limit, ..] = limits();

@@ -1,6 +1,6 @@
-//! The token bucket's promises, in exact arithmetic: tokens times the period, so
-//! that a third of a token is no rounding.
-#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+//! Token bucket properties, in exact arithmetic: tokens times the period, so that a
+//! third of a token needs no rounding.
+#![expect(clippy::unwrap_used, reason = "a test helper may panic")]
 
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::algorithm::{STEP_BACK, TokenBucket};
@@ -31,7 +31,7 @@ impl<'a> Counter<'a> {
         Self { limit, state: None, now: START, wait: None }
     }
 
-    /// Spends after a gap; what was admitted.
+    /// Spends after a gap; returns the admitted cost.
     fn spend(&mut self, gap: Gap, amount: Amount) -> u64 {
         self.now = gap.after(self.now, self.wait, self.limit);
         let cost = amount.under(self.limit);
@@ -51,7 +51,7 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// What a bucket may admit in `nanos`, times its period.
+/// The budget of a bucket in `nanos`, times its period.
 fn allowance(limit: &Limit, nanos: i128) -> i128 {
     i128::from(limit.burst()) * period(limit) + i128::from(limit.requests()) * nanos
 }
@@ -60,7 +60,7 @@ fn period(limit: &Limit) -> i128 {
     limit.period().length().as_nanos().try_into().unwrap()
 }
 
-// Seen failing on: one token more than there is fits.
+// Fails when a cost above the remaining tokens fits.
 #[test]
 fn a_burst_is_spent_then_refills_one_by_one() {
     let limit = bucket(2, Period::SECOND, 2);
@@ -72,10 +72,10 @@ fn a_burst_is_spent_then_refills_one_by_one() {
     }
 }
 
-// Seen failing on: a refill sets `since` to now; one token more than there is fits.
+// Fails when a refill sets `since` to now; a cost above the remaining tokens fits.
 #[test]
 fn thirds_of_a_second_add_up_to_whole_seconds() {
-    // A third of a second is no whole nanosecond: what is left of one counts for the next.
+    // A third of a second is not a whole number of nanoseconds: the fraction is carried over.
     let limit = bucket(3, Period::SECOND, 3);
     let mut counter = Counter::new(&limit);
     assert_eq!(counter.spend(Gap::Nanos(0), Amount::Units(3)), 3);
@@ -98,12 +98,11 @@ fn stepping() -> impl Strategy<Value = Gap> {
 proptest! {
     #![proptest_config(cases(2_000))]
 
-    // Seen failing on: a refill is capped at twice what is missing; a refill drops its phase; one token
-    // more than there is fits.
+    // Fails when a refill is capped at twice the missing tokens; a refill drops its phase; a cost above the remaining tokens fits.
     #[test]
-    fn no_span_admits_more_than_burst_plus_rate(limit in buckets(), asks in vec((gaps(), costs()), 1..80)) {
+    fn no_span_admits_more_than_burst_plus_rate(limit in buckets(), calls in vec((gaps(), costs()), 1..80)) {
         let mut counter = Counter::new(&limit);
-        let admitted: Vec<(i128, i128)> = asks
+        let admitted: Vec<(i128, i128)> = calls
             .into_iter()
             .map(|(gap, amount)| {
                 let passed = counter.spend(gap, amount);
@@ -119,22 +118,21 @@ proptest! {
         }
     }
 
-    // With a clock that steps back the promise is: between any two requests no more
-    // than the burst and the rate times all the time that the clock went forward;
-    // while it stays within `STEP_BACK` of the latest moment, time is not counted twice,
-    // unless a request took nothing from a full bucket in between: that is remembered as
-    // full at its moment, and a clock that then steps back earns from the earlier one
-    // (decision 005; found by the long run).
-    // Seen failing on: a refill is capped at twice what is missing; a refill drops its phase; one token
-    // more than there is fits.
+    // With a clock that steps back, any two requests admit between them at most the burst
+    // plus the rate times all the time that the clock went forward. While the clock stays
+    // within `STEP_BACK` of its latest time, time is not counted twice, except when a request
+    // took nothing from a full bucket: the bucket is stored as full at that time, and a
+    // clock that then steps back earns from the earlier time (decision 005; found by the
+    // long run).
+    // Fails when a refill is capped at twice the missing tokens; a refill drops its phase; a cost above the remaining tokens fits.
     #[test]
     fn a_clock_that_steps_back_earns_only_what_it_goes_forward(
-        limit in buckets(), asks in vec((stepping(), costs()), 1..80),
+        limit in buckets(), calls in vec((stepping(), costs()), 1..80),
     ) {
         let mut counter = Counter::new(&limit);
         let takes = |amount: &Amount| (1..=u64::from(limit.burst())).contains(&amount.under(&limit).get());
-        let all_take = asks.iter().all(|(_, amount)| takes(amount));
-        let admitted: Vec<(Timestamp, i128)> = asks
+        let all_take = calls.iter().all(|(_, amount)| takes(amount));
+        let admitted: Vec<(Timestamp, i128)> = calls
             .into_iter()
             .map(|(gap, amount)| {
                 let passed = counter.spend(gap, amount);
@@ -161,7 +159,7 @@ proptest! {
         }
     }
 
-    // Seen failing on: a refill drops its phase; a refill sets `since` to now.
+    // Fails when a refill drops its phase; a refill sets `since` to now.
     #[test]
     fn no_fraction_of_a_token_is_lost_on_a_busy_bucket(
         requests in proptest::sample::select(vec![1, 3, 7, 10, 1_000, 999_999_937, u32::MAX]),
@@ -170,7 +168,7 @@ proptest! {
         gaps in vec(prop_oneof![Just(0), Just(1), Just(u64::MAX), any::<u64>()], 1..200),
     ) {
         let limit = bucket(requests, per, burst);
-        // Long enough for all tokens but one: the bucket is never full again, so it may not lose anything.
+        // Long enough for all tokens except one: the bucket is never full again, so it must not lose anything.
         let longest = i128::from(burst - 1) * period(&limit) / i128::from(requests);
         let longest = u64::try_from(longest.min(i128::from(u64::MAX / 1_000))).unwrap();
         let mut counter = Counter::new(&limit);
@@ -184,18 +182,18 @@ proptest! {
         }
     }
 
-    // Seen failing on: a refill is capped at twice what is missing; one token more than there is fits.
+    // Fails when a refill is capped at twice the missing tokens; a cost above the remaining tokens fits.
     #[test]
-    fn an_idle_bucket_holds_one_burst(limit in buckets(), asks in vec((gaps(), costs()), 0..20), idle in any::<u32>()) {
+    fn an_idle_bucket_holds_one_burst(limit in buckets(), calls in vec((gaps(), costs()), 0..20), idle in any::<u32>()) {
         let mut counter = Counter::new(&limit);
-        for (gap, amount) in asks {
+        for (gap, amount) in calls {
             counter.spend(gap, amount);
         }
         counter.spend(Gap::Nanos(0), Amount::Capacity(0));
         let full_after = step(&limit, counter.state, Action::Peek, Cost::ZERO, counter.now).verdict.reset_after;
         let nanos = u64::try_from(full_after.as_nanos()).unwrap();
         prop_assume!(nanos < u64::MAX / 8);
-        // Just full, and idle for as long again: what is past the brim is lost.
+        // Just full, and idle for the same time again: tokens above the capacity are lost.
         counter.now = counter.now.saturating_add(Duration::from_nanos(nanos + u64::from(idle) % (nanos + 1)));
         prop_assert_eq!(counter.remaining(), u64::from(limit.burst()));
         prop_assert_eq!(counter.spend(Gap::Nanos(0), Amount::Capacity(0)), u64::from(limit.burst()));

@@ -1,5 +1,5 @@
-//! The windows' promises: aligned to the Unix epoch, no window above its limit, and
-//! the sliding estimate exact to the fraction.
+//! Window properties: aligned to the Unix epoch, never above the limit, and an exact
+//! sliding estimate.
 
 use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::algorithm::{Action, State, step};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const UNCOUNTED: Action = Action::Spend { count_refusal: false };
 
-/// Every unit, and multiples of it, with a year's length in seconds as the calendar has it here.
+/// Every unit and some multiples, with the length in seconds.
 const PERIODS: [(Period, u32, u64); 12] = [
     (Period::SECOND, 1, 1),
     (Period::SECOND, 10, 10),
@@ -28,8 +28,8 @@ const PERIODS: [(Period, u32, u64); 12] = [
     (Period::YEAR, 10, 315_360_000),
 ];
 
-// Seen failing on: `<` for `<=` in the fixed window's `fits`; the count of the last window is kept; a
-// window's end is told one nanosecond late.
+// Fails when the fixed window's `fits` compares with `<`; the count of the previous window is kept; a
+// window's end is reported one nanosecond late.
 #[test]
 fn windows_begin_at_multiples_of_their_period_since_the_epoch() {
     for (unit, times, seconds) in PERIODS {
@@ -43,18 +43,18 @@ fn windows_begin_at_multiples_of_their_period_since_the_epoch() {
                 [(first, true, nanos), (last, false, 1), (last + 1, true, nanos), (last + nanos, false, 1)]
             {
                 let step = step(&limit, state, UNCOUNTED, Cost::ONE, Timestamp::from_nanos(at));
-                let told = format!("{limit}, window {window}, at {at}");
-                assert_eq!(step.verdict.is_admitted(), admitted, "{told}");
-                assert_eq!(step.verdict.reset_after, Duration::from_nanos(reset), "{told}");
+                let message = format!("{limit}, window {window}, at {at}");
+                assert_eq!(step.verdict.is_admitted(), admitted, "{message}");
+                assert_eq!(step.verdict.reset_after, Duration::from_nanos(reset), "{message}");
                 state = Some(step.state);
             }
         }
     }
 }
 
-// Seen failing on: a blocked window tells a wait.
+// Fails when a blocked window returns a wait.
 #[test]
-fn a_window_of_nothing_blocks_for_ever() {
+fn window_of_zero_requests_always_refuses() {
     for limit in [Limit::fixed_window(0, Period::SECOND), Limit::sliding_window(0, Period::SECOND)] {
         let step = step(&limit, None, UNCOUNTED, Cost::ONE, Timestamp::from_millis(1));
         assert_eq!(
@@ -65,15 +65,14 @@ fn a_window_of_nothing_blocks_for_ever() {
     }
 }
 
-// Seen failing on: a count is dropped when the clock is set back; a window's end is told one nanosecond
-// late; windows begin half a period off.
+// Fails when a count is dropped when the clock is set back; a window's end is reported one nanosecond late; windows begin half a period off.
 #[test]
-fn a_clock_set_back_takes_the_count_along_and_a_small_step_leaves_the_window() {
+fn clock_set_back_moves_window_and_small_step_keeps_it() {
     let minute = STEP_BACK.as_nanos();
     let period = Period::HOUR.length().as_nanos();
     let limit = Limit::fixed_window(2, Period::HOUR);
     let at = |nanos: u128| Timestamp::from_nanos(u64::try_from(nanos).unwrap());
-    // Two spent just after an hour's start; then the clock steps back to before it.
+    // Two are spent at an hour's start; then the clock steps back to before it.
     for (back, reset) in [(1, period + 1), (minute, period + minute), (minute + 1, minute + 1)] {
         let mut state = None;
         for _ in 0..2 {
@@ -85,8 +84,8 @@ fn a_clock_set_back_takes_the_count_along_and_a_small_step_leaves_the_window() {
     }
 }
 
-/// Costs that a window of a few can refuse one by one.
-fn asks() -> impl Strategy<Value = Vec<(Gap, Amount)>> {
+/// Gaps and costs around the capacity of a small window.
+fn calls() -> impl Strategy<Value = Vec<(Gap, Amount)>> {
     vec((gaps(), costs()), 1..120)
 }
 
@@ -96,15 +95,15 @@ fn windows() -> impl Strategy<Value = (u32, Period)> {
         .prop_map(|(requests, (unit, times, _))| (requests, unit.times(times).unwrap_or(unit)))
 }
 
-/// A counter that only counts what it admits, and whatever it was asked at.
+/// Drives a counter that only counts admitted costs, and reports each time, cost and verdict.
 fn drive(
     limit: &Limit,
-    asks: Vec<(Gap, Amount)>,
+    calls: Vec<(Gap, Amount)>,
     mut seen: impl FnMut(u64, u64, hivemind_core::store::Verdict),
 ) {
     let (mut state, mut now): (Option<State>, _) = (None, Timestamp::from_millis(1_700_000_000_000));
     let mut wait = None;
-    for (gap, amount) in asks {
+    for (gap, amount) in calls {
         now = gap.after(now, wait, limit);
         let cost = amount.under(limit);
         let step = step(limit, state, UNCOUNTED, cost, now);
@@ -119,14 +118,14 @@ fn drive(
 proptest! {
     #![proptest_config(cases(2_000))]
 
-    // Seen failing on: `<` for `<=` in the fixed window's `fits`; the count of the last window is kept; a
-    // window's end is told one nanosecond late.
+    // Fails when the fixed window's `fits` compares with `<`; the count of the previous window is kept; a
+    // window's end is reported one nanosecond late.
     #[test]
-    fn a_fixed_window_admits_what_is_left_of_its_limit((requests, period) in windows(), asks in asks()) {
+    fn a_fixed_window_admits_what_is_left_of_its_limit((requests, period) in windows(), calls in calls()) {
         let limit = Limit::fixed_window(requests, period);
         let nanos = u64::try_from(period.length().as_nanos()).unwrap();
         let mut counts: BTreeMap<u64, u128> = BTreeMap::new();
-        drive(&limit, asks, |now, cost, verdict| {
+        drive(&limit, calls, |now, cost, verdict| {
             let count = counts.entry(now / nanos).or_default();
             let fits = *count + u128::from(cost) <= u128::from(requests);
             assert_eq!(verdict.is_admitted(), fits);
@@ -136,14 +135,13 @@ proptest! {
         });
     }
 
-    // Seen failing on: windows begin half a period off; the sliding estimate is rounded down; the last
-    // window's count is not carried over.
+    // Fails when windows begin half a period off; the sliding estimate is rounded down; the previous window's count is not carried over.
     #[test]
-    fn a_sliding_window_admits_while_its_estimate_is_within_the_limit((requests, period) in windows(), asks in asks()) {
+    fn sliding_window_admits_while_estimate_is_within_limit((requests, period) in windows(), calls in calls()) {
         let limit = Limit::sliding_window(requests, period);
         let nanos = u64::try_from(period.length().as_nanos()).unwrap();
         let mut counts: BTreeMap<u64, u128> = BTreeMap::new();
-        drive(&limit, asks, |now, cost, verdict| {
+        drive(&limit, calls, |now, cost, verdict| {
             let (window, length) = (now / nanos, u128::from(nanos));
             let last = window.checked_sub(1).and_then(|last| counts.get(&last)).copied().unwrap_or(0);
             let count = counts.entry(window).or_default();

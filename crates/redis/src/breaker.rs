@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_opens_after_failures_in_a_row_and_only_the_keeper_closes_it() {
+    fn breaker_opens_after_failures_and_only_monitor_closes_it() {
         let breaker = Breaker::new(Arc::default(), Duration::ZERO);
         assert!(!breaker.is_closed(), "before the first answer");
         breaker.close();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_what_is_done_whoever_opens_and_closes_at_once() {
+    fn breaker_state_matches_availability_under_concurrency() {
         let breaker = Breaker::new(Arc::default(), Duration::ZERO);
         for _ in 0..5_000 {
             std::thread::scope(|scope| {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_fails_all_requests_under_way_at_once_does_not_open_it() {
+    fn breaker_stays_closed_when_one_pause_fails_many_requests() {
         let breaker = Breaker::new(Arc::default(), Duration::from_secs(3_600));
         breaker.close();
         (0..1_000).for_each(|_| breaker.failed("no answer"));

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_readable_and_in_the_namespace_of_their_front_door() {
+    fn key_names_are_readable_and_namespaced_by_frontend() {
         let minute = CounterKind::FixedWindow(Period::MINUTE);
         let entries = [("user", "ann lee"), ("path", "/a:b")];
         let names = [
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_part_is_cut_and_still_its_own() {
+    fn long_name_part_is_cut_and_stays_unique() {
         let named =
             |client: &str| name(CounterSubject::Connections { service: "s", client }, CounterKind::Bucket, 0);
         let whole = "a".repeat(256);
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_that_would_break_the_names_is_refused_with_its_remedy() {
+    fn invalid_prefix_errors_name_the_remedy() {
         assert_eq!(Prefix::new(""), Err(PrefixError::Empty));
         for (prefix, found) in
             [("a{b", '{'), ("a}b", '}'), ("a b", ' '), ("a*", '*'), ("a\n", '\n'), ("é", 'é')]

@@ -181,7 +181,7 @@ mod tests {
     use super::slot;
 
     #[test]
-    fn slots_are_the_clusters() {
+    fn key_slot_equals_redis_cluster_slot() {
         // As `redis-cli cluster keyslot` tells them.
         assert_eq!(slot("123456789"), 0x31c3);
         assert_eq!(slot("foo"), 12_182);

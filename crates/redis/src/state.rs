@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn limbs_have_21_bits_and_the_highest_stands_first() {
+    fn limbs_have_21_bits_highest_first() {
         assert_eq!(limbs(1), [0, 0, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(limbs(1 << 21), [0, 0, 0, 0, 0, 1, 0, 0, 0]);
         assert_eq!(limbs(u64::MAX), [0x1f, 0xff, 0xff, 0x1f, 0xff, 0xff, 0x1f, 0xff, 0xff]);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_drops_only_what_owes_nothing_and_stays_bounded() {
+    fn full_table_keeps_entries_to_return_and_stays_bounded() {
         let (table, now) = (Table::default(), Timestamp::from_millis(1));
         (0..100).for_each(|number| table.insert(key(number), Entry { owes: true }, now));
         let many = 4 * PARTS * KEYS_OF_A_PART;

@@ -115,16 +115,16 @@ proptest! {
 
     /// Who can read a name back has lost nothing, so no two counters share one. (Comparing
     /// pairs at random was tried first: on broken copies it never drew two that met.)
-    /// Seen failing without the encoding of `%`, of `:`, of `=`, of `,` and of `*`, each
+    /// Fails without the encoding of `%`, of `:`, of `=`, of `,` and of `*`, each
     /// alone, with an ordinal left out, and with one unit for two lengths of window.
     #[test]
-    fn no_two_counters_meet_because_a_name_can_be_read_back(one in identity()) {
+    fn key_names_can_be_parsed_back_and_never_collide(one in identity()) {
         let name = one.name();
         let read = read_back(name.strip_prefix("hivemind:ratelimit:").unwrap());
         prop_assert_eq!(read, one, "{}", name);
     }
 
-    /// Seen failing with the tag around the service, without the encoding of braces, and with an empty tag.
+    /// Fails with the tag around the service, without the encoding of braces, and with an empty tag.
     #[test]
     fn all_counters_of_one_client_are_on_one_slot(
         client in text(), services in [text(), text()], endpoint in option::of(text()), connection in text(),

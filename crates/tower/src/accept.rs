@@ -42,7 +42,7 @@ mod tests {
     use http::HeaderValue;
 
     #[test]
-    fn who_prefers_text_is_found_by_its_accept_header() {
+    fn accept_header_selects_text_or_json() {
         for (accept, text) in [
             ("text/plain", true),
             ("text/*", true),

@@ -48,7 +48,7 @@ mod tests {
     use hivemind_core::Ipv6Prefix;
 
     #[test]
-    fn an_address_is_told_here_as_it_is_elsewhere_the_longest_too() {
+    fn address_text_equals_display_for_longest_address() {
         for address in ["203.0.113.255", "::", "2001:db8::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"] {
             for length in [48, 64, 128] {
                 let client = ClientIp::within(address.parse().unwrap(), Ipv6Prefix::new(length).unwrap());

@@ -199,9 +199,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    // Seen failing on: any text taken for a client's name.
+    // Fails with any text taken for a client's name.
     #[test]
-    fn only_what_a_client_can_be_called_is_a_name() {
+    fn client_name_validation_accepts_only_possible_names() {
         for name in ["ip:203.0.113.9", "ip:2001:db8::/64", "ip:2001:db8::/56", "ip:unknown", "apikey:team-7"]
         {
             assert!(Client::can_be_named(name), "{name}");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_tells_its_layer_and_never_the_secret() {
+    fn client_name_has_source_prefix_and_no_secret() {
         let secret = Client::by_secret("session:", b"abc", None);
         assert_eq!(secret.name(), "session:ba7816bf8f01cfea"); // FIPS 180-2's own example.
         assert_eq!(Client::by_id("apikey:", b"team-7", None).name(), "apikey:team-7");
@@ -229,7 +229,7 @@ mod tests {
         assert!(!format!("{secret:?}").contains("abc"));
     }
 
-    /// Seen failing with a capacity of 80.
+    /// Fails with a capacity of 80.
     #[test]
     fn the_longest_names_fit() {
         let longest = "2001:db8:1234:1234:1234:1234:1234:1234".parse().unwrap();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     proptest! {
-        /// Seen failing with odd ids cut to the longest length instead of hashed, and
+        /// Fails with odd ids cut to the longest length instead of hashed, and
         /// with a colon among the plain bytes.
         #[test]
         fn two_ids_never_share_a_name_and_every_name_is_bounded(one in ids(), other in ids()) {

@@ -110,9 +110,9 @@ impl Levels {
 mod tests {
     use super::*;
 
-    // Seen failing on: the service asked before the endpoint.
+    // Fails with the service asked before the endpoint.
     #[test]
-    fn each_field_is_said_by_the_nearest_level_that_says_it() {
+    fn each_field_comes_from_the_nearest_level_that_sets_it() {
         let levels = Levels {
             endpoint: PartialLimit::new().requests(5),
             service: PartialLimit::new().requests(9).burst(3),

@@ -126,7 +126,7 @@ mod tests {
     }
 
     /// Every counter that a request of anybody anywhere is charged to.
-    // Seen failing on: guards of one place looked for among those of everything.
+    // Fails with guards of one place looked for among those of everything.
     #[test]
     fn every_counter_that_is_charged_is_found_by_its_name() {
         let address = Some("203.0.113.9".parse().unwrap());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_is_charged_to_is_not_found() {
+    fn counters_without_charges_are_not_found() {
         let limiter = RateLimiter::new(limits()).unwrap();
         let whole = [("service", "shop"), ("endpoint", "*"), ("client", "ip:203.0.113.9")];
         let is_found =

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_opens_so_many_and_one_more_when_one_closes_and_nothing_is_left_behind() {
+    fn open_connections_are_bounded_and_released_on_drop() {
         let (all, key, other) = (OpenConnections::default(), Key::from_bits(1, 2), Key::from_bits(2, 1));
         let first = all.take([(key, 2)]).unwrap();
         let second = all.take([(key, 2)]).unwrap();

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_decoded_segment_by_segment_and_an_encoded_slash_is_none() {
+    fn path_is_decoded_by_segment_except_encoded_slashes() {
         for (path, read) in [
             ("/login", None),
             ("/%6Cogin", Some("/login")),

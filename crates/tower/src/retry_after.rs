@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_told_in_whole_seconds_rounded_up_and_never_zero() {
+    fn retry_after_is_whole_seconds_rounded_up_and_never_zero() {
         let told = [
             (Duration::ZERO, "1"),
             (Duration::from_nanos(1), "1"),
@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn who_passes_is_told_nothing_and_who_never_passes_gets_no_header() {
+    fn retry_after_header_is_absent_for_pass_and_never() {
         assert_eq!(RetryAfter::of(Outcome::Admitted), None);
         assert_eq!(RetryAfter::of(NEVER), Some(RetryAfter::Never));
         assert_eq!(RetryAfter::Never.header_value(), None);
     }
 
     #[test]
-    fn of_several_refusals_the_longest_wait_is_told() {
+    fn longest_retry_after_of_several_refusals_is_used() {
         let (short, long) = (refused(Duration::from_secs(2)), refused(Duration::from_secs(30)));
         let told = |outcomes: &[Outcome]| RetryAfter::longest(outcomes.iter().copied());
         assert_eq!(told(&[]), None);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_names_the_wait_or_says_that_none_helps() {
+    fn retry_after_text_names_the_wait_or_that_none_helps() {
         let sentence = |outcome| RetryAfter::of(outcome).map(|told| told.to_string());
         let says = |text: &str| Some(text.to_owned());
         assert_eq!(
@@ -180,9 +180,9 @@ mod tests {
     }
 
     proptest! {
-        /// Seen failing with the wait rounded down.
+        /// Fails with the wait rounded down.
         #[test]
-        fn a_client_that_waits_as_told_passes_and_was_not_told_a_second_too_much(
+        fn client_that_waits_retry_after_passes(
             limit in limits(),
             start_ms in 0..10_000_000_u64,
             spent in 1..4_u64,

@@ -36,7 +36,7 @@ mod tests {
     use http::header::CONNECTION;
 
     #[test]
-    fn a_word_is_found_in_any_line_and_any_letters_and_only_whole() {
+    fn token_is_found_in_any_line_and_case_and_only_whole() {
         let has = |lines: &[&'static str]| {
             let lines = lines.iter().map(|line| (CONNECTION, HeaderValue::from_static(line)));
             has_token(&lines.collect(), &CONNECTION, "upgrade")

@@ -1,5 +1,5 @@
 //! Each example is started and asked over a socket, as its reader would.
-#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic")]
 
 use futures_util::{SinkExt, StreamExt};
 use std::net::Ipv4Addr;
@@ -52,7 +52,7 @@ impl Example {
     }
 }
 
-/// Seen failing with a server that notes no addresses.
+/// Fails with a server that notes no addresses.
 #[tokio::test]
 async fn axum_limits_its_login_and_leaves_the_rest() {
     let example = Example::start("axum").await;
@@ -63,7 +63,7 @@ async fn axum_limits_its_login_and_leaves_the_rest() {
     assert_eq!(example.status("/", "").await, 200);
 }
 
-/// Seen failing without a peer in the extensions.
+/// Fails without a peer in the extensions.
 #[tokio::test]
 async fn hyper_alone_limits_each_address() {
     let example = Example::start("hyper").await;
@@ -74,7 +74,7 @@ async fn hyper_alone_limits_each_address() {
 }
 
 #[tokio::test]
-async fn tonic_tells_a_client_over_its_limit_that_its_resource_is_exhausted() {
+async fn tonic_returns_resource_exhausted_over_the_limit() {
     let example = Example::start("tonic").await;
     for from in [Ipv4Addr::LOCALHOST, OTHER] {
         let channel = Channel::from_shared(format!("http://{}", example.address)).unwrap();
@@ -90,7 +90,7 @@ async fn tonic_tells_a_client_over_its_limit_that_its_resource_is_exhausted() {
 }
 
 #[tokio::test]
-async fn a_custom_identity_tells_tenants_apart_and_the_proxys_word_is_taken() {
+async fn custom_identity_separates_tenants_behind_a_proxy() {
     let example = Example::start("custom_identity").await;
     for (path, status) in [("/acme/a", 200), ("/acme/b", 200), ("/acme/c", 429), ("/other/a", 200)] {
         assert_eq!(example.status(path, "").await, status, "{path}");
@@ -127,7 +127,7 @@ async fn flooded(example: &Example) -> (usize, u16) {
 
 /// What the guide shows is compiled and run as the example.
 #[test]
-fn the_guides_chat_is_the_examples() {
+fn guide_chat_code_equals_the_example() {
     let example = include_str!("../examples/websocket_chat.rs");
     let (_, handlers) = example.split_once("async fn join(").unwrap();
     let (handlers, _) = handlers.split_once("#[tokio::main]").unwrap();
@@ -137,14 +137,14 @@ fn the_guides_chat_is_the_examples() {
 
 /// Seen hanging with text alone charged.
 #[tokio::test]
-async fn a_chat_closes_who_floods_it() {
+async fn chat_closes_flooding_client() {
     let (echoes, code) = flooded(&Example::start("websocket_chat").await).await;
     // What was said last may not have been passed on yet.
     assert!(echoes <= 3 && code == 4429, "{echoes} echoes, {code}");
 }
 
-/// Seen failing with the socket dropped right after the close, by a reset.
+/// Fails with the socket dropped right after the close, by a reset.
 #[tokio::test]
-async fn tungstenites_own_socket_is_closed_for_who_floods_it() {
+async fn tungstenite_socket_of_flooding_client_is_closed() {
     assert_eq!(flooded(&Example::start("tungstenite").await).await, (3, 4429));
 }

@@ -52,7 +52,7 @@ fn log_of(folder: &Path, refusals: &[(&str, &str, &str)]) -> PathBuf {
 }
 
 #[test]
-fn every_line_of_ours_is_matched_with_its_address() {
+fn fail2ban_matches_every_line_with_its_address() {
     let folder = tempfile::tempdir().unwrap();
     let long = "/x".repeat(5_000);
     let refusals = [
@@ -69,9 +69,9 @@ fn every_line_of_ours_is_matched_with_its_address() {
     assert_eq!(found, expected);
 }
 
-/// Seen failing with each of space and line feed let through as it is.
+/// Fails with each of space and line feed let through as it is.
 #[test]
-fn no_address_that_a_client_sends_is_ever_matched() {
+fn fail2ban_never_matches_address_sent_by_client() {
     let folder = tempfile::tempdir().unwrap();
     let line = format!("2026-11-15T19:00:00.123Z RATE_LIMIT client_ip={VICTIM} host=a path=/ status=429");
     let hostile: Vec<String> =
@@ -98,7 +98,7 @@ fn no_address_that_a_client_sends_is_ever_matched() {
 }
 
 #[test]
-fn the_number_of_lines_left_out_is_not_matched() {
+fn fail2ban_does_not_match_left_out_lines() {
     let folder = tempfile::tempdir().unwrap();
     let refusals = vec![("203.0.113.50", "example.org", "/"); 1_000];
     let file = log_of(folder.path(), &refusals);
@@ -115,7 +115,7 @@ fn the_number_of_lines_left_out_is_not_matched() {
 
 /// As `tracing-subscriber` writes events, whose clock is its own.
 #[test]
-fn events_in_tracings_usual_format_are_matched_and_those_without_an_address_are_not() {
+fn tracing_events_match_only_with_an_address() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("events.log");
     let events = std::sync::Arc::new(std::fs::File::create(&file).unwrap());
@@ -134,7 +134,7 @@ fn events_in_tracings_usual_format_are_matched_and_those_without_an_address_are_
     assert_eq!(found, [["203.0.113.50"; 20], ["2001:db8::/64"; 20]].concat());
 }
 
-/// Where a span is open, `tracing-subscriber` writes it before the target. Seen failing with the
+/// Where a span is open, `tracing-subscriber` writes it before the target. Fails with the
 /// span's name and fields in the line.
 #[test]
 fn events_within_a_span_are_matched_too() {
@@ -157,7 +157,7 @@ fn events_within_a_span_are_matched_too() {
 }
 
 #[test]
-fn the_jail_bans_by_what_is_written() {
+fn jail_bans_by_written_lines() {
     let jail = std::fs::read_to_string(deployed("jail.d/hivemind.conf")).unwrap();
     let number = |name: &str| -> u64 {
         let mut settings = jail.lines().filter_map(|line| line.split_once('='));

@@ -1,6 +1,6 @@
 //! The Rust of the first page, compiled here as it stands there.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic")]
 
 use axum::{Router, routing::get};
 use futures_util::FutureExt;
@@ -47,9 +47,9 @@ fn lines_of(function: &str) -> String {
     lines.collect()
 }
 
-// Seen failing on: a changed word in either block of the page.
+// Fails with a changed word in either block of the page.
 #[test]
-fn the_rust_of_the_first_page_is_what_is_compiled_here() {
+fn readme_rust_examples_equal_the_compiled_code() {
     // No test has a port of its own.
     let page = README.replace(":3000\").await", ":0\").await");
     let blocks: Vec<&str> =
@@ -57,9 +57,9 @@ fn the_rust_of_the_first_page_is_what_is_compiled_here() {
     assert_eq!(blocks, [lines_of("as_a_library"), lines_of("in_axum")], "copy them anew");
 }
 
-// Seen failing on: a rate of nothing, which cannot be made; an address that nobody can listen at.
+// Fails with a rate of nothing, which cannot be made; an address that nobody can listen at.
 #[tokio::test]
-async fn the_rust_of_the_first_page_runs() {
+async fn readme_rust_examples_run() {
     as_a_library().unwrap();
     // It serves for ever, unless something was wrong before.
     let ended = in_axum().now_or_never();

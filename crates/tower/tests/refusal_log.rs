@@ -27,7 +27,7 @@ fn paths(log: &RefusalLog, file: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_line_is_appended_for_each_refusal_and_what_is_there_stays() {
+fn refusal_lines_are_appended_to_existing_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("refusals.log");
     std::fs::write(&file, "2026-11-15 a line of old\n").unwrap();
@@ -51,9 +51,9 @@ fn a_client_without_an_address_has_no_line() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "");
 }
 
-/// Seen failing with the file kept open whatever is at its path.
+/// Fails with the file kept open whatever is at its path.
 #[test]
-fn a_renamed_or_removed_file_is_followed_by_a_new_one_and_no_line_is_lost() {
+fn renamed_or_removed_log_is_reopened_without_loss() {
     let folder = tempfile::tempdir().unwrap();
     let [file, rotated] = ["refusals.log", "refusals.log.1"].map(|name| folder.path().join(name));
     let log = RefusalLog::appending_to(&file).unwrap();
@@ -75,7 +75,7 @@ fn a_renamed_or_removed_file_is_followed_by_a_new_one_and_no_line_is_lost() {
 }
 
 #[test]
-fn lines_that_cannot_be_written_are_counted_and_the_next_that_can_is_whole() {
+fn failed_lines_are_counted_and_next_line_is_whole() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("logs");
     std::fs::create_dir(&inner).unwrap();
@@ -96,7 +96,7 @@ fn lines_that_cannot_be_written_are_counted_and_the_next_that_can_is_whole() {
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_is_refused_with_the_remedy() {
+fn log_open_error_names_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let error = RefusalLog::appending_to(folder.path().join("none/refusals.log")).unwrap_err().to_string();
     assert!(error.contains("none/refusals.log") && error.contains("make its folder"), "{error}");
@@ -122,10 +122,10 @@ fn a_flood_leaves_its_first_lines_and_its_number() {
     assert!(lines[4].ends_with("client_ip=2001:db8::/64 host=example.org path=/next status=429"), "{text}");
 }
 
-/// Seen failing without the line break after a failure.
+/// Fails without the line break after a failure.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_follows_a_line_that_may_be_torn_begins_on_a_line_of_its_own() {
+fn line_after_partial_write_starts_on_a_new_line() {
     let folder = tempfile::tempdir().unwrap();
     let [link, file] = ["refusals.log", "real.log"].map(|name| folder.path().join(name));
     std::os::unix::fs::symlink("/dev/full", &link).unwrap();
@@ -145,7 +145,7 @@ fn what_follows_a_line_that_may_be_torn_begins_on_a_line_of_its_own() {
 /// handed over by a call that waits.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_disk_that_stalls_holds_up_no_request() {
+fn stalled_disk_does_not_block_requests() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -162,9 +162,9 @@ fn a_disk_that_stalls_holds_up_no_request() {
     drop(reader); // The pipe breaks, and the log can end.
 }
 
-// Seen failing on: standard output written to by a handle of its own, in the middle of others' lines.
+// Fails with standard output written to by a handle of its own, in the middle of others' lines.
 #[test]
-fn a_line_on_standard_output_waits_for_whoever_is_writing_there() {
+fn stdout_line_waits_for_other_writers() {
     let log = RefusalLog::standard_output().unwrap();
     let writing = std::io::stdout().lock();
     refuse(&log, Some("203.0.113.50"), "/login", 1_794_769_200_123);

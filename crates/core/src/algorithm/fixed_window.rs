@@ -1,29 +1,29 @@
-//! The fixed window: a count that starts anew at each multiple of the period
-//! since the Unix epoch, as the reference rate limit service has it. The window's
-//! number is part of the state, so a count of an old window can never be read as
-//! one of this. Invariant: no window admits more than its limit.
+//! The fixed window algorithm: a count that restarts at each multiple of the period
+//! since the Unix epoch, like the reference rate limit service. The window's number is
+//! part of the state, so an old window's count cannot be read as the current one.
+//! Invariant: no window admits more than its limit.
 
-use super::{Counter, State, window_at};
+use super::{CurrentCounter, State, window_at};
 use crate::limit::Window;
 use crate::time::Timestamp;
 use crate::verdict::Cost;
 
-/// What one window has counted by now.
-pub(super) struct Count<'a> {
+/// The count of one window at one moment.
+pub(super) struct WindowCount<'a> {
     limit: &'a Window,
     now: Timestamp,
     window: u64,
-    /// When the window begins, and when it is over.
+    /// When the window begins and ends.
     start: Timestamp,
     end: Timestamp,
     counted: u64,
 }
 
-impl<'a> Count<'a> {
+impl<'a> WindowCount<'a> {
     #[inline]
     pub(super) fn at(limit: &'a Window, state: Option<State>, now: Timestamp) -> Self {
         let window = window_at(state.map(|state| state.since), limit.nanos(), now);
-        // An older window is over. A newer one is a clock set back: its count comes along.
+        // An older window has ended. A newer one means that the clock was set back: its count is kept.
         let counted = state.filter(|state| state.since >= window).map_or(0, |state| state.count);
         let start = window.saturating_mul(limit.nanos());
         let (start, end) =
@@ -32,7 +32,7 @@ impl<'a> Count<'a> {
     }
 }
 
-impl Counter for Count<'_> {
+impl CurrentCounter for WindowCount<'_> {
     #[inline]
     fn fits(&self, cost: Cost) -> bool {
         self.counted.saturating_add(cost.get()) <= u64::from(self.limit.requests())
@@ -69,7 +69,7 @@ impl Counter for Count<'_> {
 
     #[inline]
     fn blank_at(&self, _: u64) -> Timestamp {
-        // Not before its window begins: a clock that stepped back would find itself in another without it.
+        // Not before its window begins: without the state, a clock that stepped back would select another window.
         if self.counted == 0 { self.start } else { self.end }
     }
 

@@ -1,16 +1,16 @@
-//! The sliding window: this window's count, and of the last window's count the
-//! part that a window ending now still covers. Two counters instead of a log of
-//! requests: constant memory, and an estimate that assumes the last window's
-//! requests were spread evenly. Invariant: the estimate never passes the limit by
-//! an admission, and no aligned window admits more than the limit.
+//! The sliding window algorithm: the current window's count plus the share of the
+//! previous window's count that a window ending now still covers. Two counters instead
+//! of a log of requests: constant memory, and an estimate that assumes evenly spread
+//! requests in the previous window. Invariant: an admission never raises the estimate
+//! above the limit, and no aligned window admits more than the limit.
 
-use super::{Counter, State, clamped, window_at};
+use super::{CurrentCounter, State, clamped, window_at};
 use crate::limit::Window;
 use crate::time::Timestamp;
 use crate::verdict::Cost;
 
-/// What two neighbouring windows have counted by now.
-pub(super) struct Counts<'a> {
+/// The counts of the current and the previous window at one moment.
+pub(super) struct WindowCounts<'a> {
     limit: &'a Window,
     now: Timestamp,
     window: u64,
@@ -18,11 +18,11 @@ pub(super) struct Counts<'a> {
     start: u64,
     previous: u32,
     current: u32,
-    /// The last window's count as far as it still weighs, in whole requests, rounded up.
+    /// The previous window's share of the estimate, in whole requests, rounded up.
     carried: u64,
 }
 
-impl<'a> Counts<'a> {
+impl<'a> WindowCounts<'a> {
     #[inline]
     pub(super) fn at(limit: &'a Window, state: Option<State>, now: Timestamp) -> Self {
         let window = window_at(state.map(|state| state.since), limit.nanos(), now);
@@ -52,10 +52,10 @@ impl<'a> Counts<'a> {
             return Self { carried: 0, ..self };
         }
         let period = self.limit.nanos();
-        // A clock that stepped back into an earlier window stands at the start of this one.
+        // A clock that stepped back into an earlier window counts as the start of this one.
         let covered = self.end().saturating_sub(self.now.as_nanos()).min(period);
         if self.current >= self.limit.requests() {
-            // This window's count leaves no room: whether there is more matters, how much does not.
+            // This window's count leaves no room: only whether the share is above zero matters.
             return Self { carried: u64::from(covered > 0), ..self };
         }
         let carried = match u64::from(self.previous).checked_mul(covered) {
@@ -65,12 +65,12 @@ impl<'a> Counts<'a> {
         Self { carried, ..self }
     }
 
-    /// The budget not used yet if the limit were `requests`.
+    /// The unused budget if the limit were `requests`.
     fn room(&self, requests: u64) -> u64 {
         requests.saturating_sub(u64::from(self.current) + self.carried)
     }
 
-    /// How far into a window, in nanoseconds, its predecessor's `count` has faded to `room`.
+    /// How far into a window, in nanoseconds, its predecessor's `count` has decayed to `room`.
     #[inline]
     fn faded_after(&self, count: u32, room: u64) -> u64 {
         let (period, count) = (self.limit.nanos(), u64::from(count.max(1)));
@@ -81,11 +81,11 @@ impl<'a> Counts<'a> {
         period.saturating_sub(still_covered)
     }
 
-    /// When neither window counts any more.
+    /// When neither window counts any longer.
     #[inline]
     fn forgotten_at(&self) -> u64 {
         match (self.previous, self.current) {
-            // Not before its window begins: a clock that stepped back would find itself in another without it.
+            // Not before its window begins: without the state, a clock that stepped back would select another window.
             (0, 0) => self.start,
             (_, 0) => self.end(),
             _ => self.next_end(),
@@ -93,10 +93,10 @@ impl<'a> Counts<'a> {
     }
 }
 
-impl Counter for Counts<'_> {
+impl CurrentCounter for WindowCounts<'_> {
     #[inline]
     fn fits(&self, cost: Cost) -> bool {
-        // Rounding up decides nothing: whole requests are compared with whole requests.
+        // Rounding up changes no decision: whole requests are compared with whole requests.
         let used = (u64::from(self.current) + self.carried).saturating_add(cost.get());
         used <= u64::from(self.limit.requests())
     }
@@ -108,18 +108,18 @@ impl Counter for Counts<'_> {
 
     fn give_back(&mut self, cost: Cost) {
         let cost = u32::try_from(cost.get()).unwrap_or(u32::MAX);
-        // What this window did not count was counted in the last one.
+        // The part that this window did not count was counted in the previous one.
         let previous = self.previous.saturating_sub(cost.saturating_sub(self.current));
         let current = self.current.saturating_sub(cost);
         *self = Self { previous, current, ..*self }.weighed();
     }
 
-    /// Counts no further than one past the limit: enough for a look to find it
-    /// over, and no more to wait for than that, however long a client hammered.
+    /// Counts to one past the limit at most: enough for a peek to find it exceeded, and the
+    /// wait does not grow however many requests a client repeats.
     #[inline]
     fn count_refused(&mut self, cost: Cost) {
         if self.current > self.limit.requests() {
-            return; // As with every refusal of a client that goes on asking.
+            return; // The usual case for a client that keeps sending requests.
         }
         let over = u64::from(self.limit.requests()) + 1;
         self.take(Cost::new(cost.get().min(self.room(over))));
@@ -142,9 +142,9 @@ impl Counter for Counts<'_> {
     fn wait_nanos(&self, cost: Cost, _: u64) -> Option<u64> {
         let room = u64::from(self.limit.requests()).checked_sub(cost.get())?;
         let fits_at = match room.checked_sub(u64::from(self.current)) {
-            // The last window's count fades far enough before this window ends.
+            // The previous window's count decays far enough before this window ends.
             Some(room) => self.start.saturating_add(self.faded_after(self.previous, room)),
-            // This window's own count is too high: it has to become the last one's, and fade.
+            // This window's own count is too high: it has to become the previous one's, and decay.
             None => self.end().saturating_add(self.faded_after(self.current, room)),
         };
         Some(fits_at.saturating_sub(self.now.as_nanos()))

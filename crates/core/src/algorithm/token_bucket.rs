@@ -1,19 +1,19 @@
-//! The token bucket, in whole tokens and exact time. No float, and no fraction of
-//! a token is ever dropped: `since` stays at the instant of the last whole token,
-//! which at seven a second is no whole nanosecond, so its part after the point is
-//! kept too (`phase`). Invariant: within any span `d`, at most `burst + rate x d`
-//! are admitted, and a bucket idle for ever holds one burst.
+//! The token bucket algorithm, in whole tokens and exact time. It uses no floats and
+//! never drops a fraction of a token: `since` stays at the instant of the last whole
+//! token. At seven per second that instant is between two nanoseconds, so its fraction
+//! is kept too (`phase`). Invariant: within any span `d`, at most `burst + rate x d` are
+//! admitted, and a bucket that stays idle holds one burst.
 //!
-//! Tokens are kept rather than the time at which the bucket will be full (GCRA):
-//! a reload changes rate and burst, and tokens mean the same under both.
+//! The state stores tokens rather than the time at which the bucket will be full (GCRA):
+//! a reload changes rate and burst, and tokens mean the same before and after it.
 
-use super::{Counter, State, clamped, quotient};
+use super::{CurrentCounter, State, clamped, quotient};
 use crate::limit::TokenBucket;
 use crate::time::{STEP_BACK, Timestamp};
 use crate::verdict::Cost;
 
 /// A bucket's level at one moment.
-pub(super) struct Level<'a> {
+pub(super) struct BucketLevel<'a> {
     bucket: &'a TokenBucket,
     now: Timestamp,
     tokens: i32,
@@ -22,18 +22,18 @@ pub(super) struct Level<'a> {
     phase: u32,
 }
 
-impl<'a> Level<'a> {
+impl<'a> BucketLevel<'a> {
     #[inline]
     pub(super) fn at(bucket: &'a TokenBucket, state: Option<State>, now: Timestamp) -> Self {
         let Some(state) = state else { return Self::full(bucket, now) };
         let (tokens, phase) = state.halves();
-        // A debt made under a larger burst is cut to this one's, as tokens above it are.
+        // A debt from a larger burst is cut to this burst, as tokens above it are.
         let tokens = tokens.cast_signed().max(-capacity(bucket));
         if tokens >= capacity(bucket) {
             return Self::full(bucket, now);
         }
         let since = Timestamp::from_nanos(state.since);
-        // A reload may have left a phase of another rate: it errs by less than a nanosecond.
+        // After a reload the phase may be another rate's: the error is below a nanosecond.
         let phase = phase.min(bucket.earned() - 1);
         let level = Self { bucket, now, tokens, since, phase };
         if now > since { level.refilled() } else { level.not_before_its_time() }
@@ -43,13 +43,13 @@ impl<'a> Level<'a> {
         Self { bucket, now, tokens: capacity(bucket), since: now, phase: 0 }
     }
 
-    /// Where the clock stepped back: nothing is earned twice. A clock that was set back is followed.
+    /// After a step back of the clock nothing is earned twice. A clock that was set back is followed.
     fn not_before_its_time(self) -> Self {
         let was_set = self.since.since(self.now) > STEP_BACK;
         if was_set { Self { since: self.now, phase: 0, ..self } } else { self }
     }
 
-    /// Adds the tokens earned since `since`, which is before now, and moves it to the last of them.
+    /// Adds the tokens earned since `since`, which is before now, and moves `since` to the last of them.
     #[inline]
     fn refilled(self) -> Self {
         let elapsed = self.now.as_nanos() - self.since.as_nanos();
@@ -85,11 +85,11 @@ impl<'a> Level<'a> {
         }
         match self.earned_at(missing.unsigned_abs()) {
             Some(at) => at.saturating_sub(self.now.as_nanos()),
-            None => self.wait_for_ages(missing),
+            None => self.wait_wide(missing),
         }
     }
 
-    /// When it has earned this many tokens, if all of the reckoning fits a machine word.
+    /// When it has earned this many tokens, if the calculation fits a machine word.
     #[inline]
     fn earned_at(&self, tokens: u64) -> Option<u64> {
         let progress = tokens.checked_mul(self.bucket.per_nanos())?.checked_add(u64::from(self.phase))?;
@@ -100,9 +100,9 @@ impl<'a> Level<'a> {
         self.since.as_nanos().checked_add(span)
     }
 
-    /// The wait for this many tokens where it passes a machine word.
+    /// The wait for this many tokens where the calculation exceeds a machine word.
     #[cold]
-    fn wait_for_ages(&self, missing: i64) -> u64 {
+    fn wait_wide(&self, missing: i64) -> u64 {
         let earned = i128::from(self.bucket.earned());
         let elapsed = i128::from(self.now.as_nanos()) - i128::from(self.since.as_nanos());
         let progress = elapsed * earned - i128::from(self.phase);
@@ -111,7 +111,7 @@ impl<'a> Level<'a> {
     }
 }
 
-impl Counter for Level<'_> {
+impl CurrentCounter for BucketLevel<'_> {
     #[inline]
     fn fits(&self, cost: Cost) -> bool {
         i64::try_from(cost.get()).is_ok_and(|cost| i64::from(self.tokens) >= cost)
@@ -123,7 +123,7 @@ impl Counter for Level<'_> {
         let (left, floor) = (i64::from(self.tokens).saturating_sub(cost), -i64::from(capacity(self.bucket)));
         self.tokens = i32::try_from(left.max(floor)).unwrap_or(i32::MIN);
         if left < floor {
-            // It sinks to its floor and not to a part of a token above it.
+            // It sinks exactly to its floor, not to a fraction of a token above it.
             (self.since, self.phase) = (self.since.max(self.now), 0);
         }
     }

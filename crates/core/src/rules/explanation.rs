@@ -1,11 +1,11 @@
-//! Why a rule answers a descriptor, and why the others beside it do not.
+//! Explanation of a rule match: the candidates at each entry and the reason for the result.
 
-use super::node::Node;
+use super::node::RuleNode;
 use super::rule::Rule;
-use super::{Declared, Rules, rule::Matcher};
+use super::{Declaration, Rules, rule::Matcher};
 use crate::key::Entry;
 
-/// The way from a descriptor to its rule, or to where it ends.
+/// The path from a descriptor to its rule, or to the entry where matching ends.
 ///
 /// ```
 /// use hivemind_core::rules::{CandidateOutcome, ExplanationEnd};
@@ -15,42 +15,42 @@ use crate::key::Entry;
 /// let rules = Rules::new()
 ///     .with("shop", &[Matcher::any("user")], of(9))?
 ///     .with("shop", &[Matcher::exact("user", "ada")], of(5))?;
-/// let why = rules.explain("shop", &[("user", "ada")]);
-/// assert!(matches!(why.end, ExplanationEnd::Rule(1, rule) if rule.limits().is_some()));
-/// let taken = why.steps[0].candidates.iter().find(|(_, became)| *became == CandidateOutcome::Taken);
-/// assert_eq!(taken.map(|(asked_for, _)| asked_for.as_str()), Some("user=ada"));
+/// let explanation = rules.explain("shop", &[("user", "ada")]);
+/// assert!(matches!(explanation.end, ExplanationEnd::Rule(1, rule) if rule.limits().is_some()));
+/// let taken = explanation.steps[0].candidates.iter().find(|(_, outcome)| *outcome == CandidateOutcome::Taken);
+/// assert_eq!(taken.map(|(pattern, _)| pattern.as_str()), Some("user=ada"));
 /// # Ok::<(), hivemind_core::RuleError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Explanation<'a> {
-    /// What was considered at each entry, until one led nowhere.
+    /// The candidates at each entry, up to the first entry without a match.
     pub steps: Vec<ExplainedEntry>,
-    /// Where the way ended.
+    /// The result.
     pub end: ExplanationEnd<'a>,
 }
 
-/// What was considered at one entry.
+/// The candidate rules at one entry.
 ///
 /// ```
 /// use hivemind_core::{Limit, Matcher, Period, Rule, Rules};
 ///
 /// let rule = Rule::limit(Limit::fixed_window(5, Period::DAY));
 /// let rules = Rules::new().with("shop", &[Matcher::exact("user", "ada")], rule)?;
-/// let why = rules.explain("shop", &[("user", "bob")]);
-/// for (value, became) in &why.steps[0].candidates {
-///     println!("a rule for {value}: {became:?}");
+/// let explanation = rules.explain("shop", &[("user", "bob")]);
+/// for (value, outcome) in &explanation.steps[0].candidates {
+///     println!("a rule for {value}: {outcome:?}");
 /// }
 /// # Ok::<(), hivemind_core::RuleError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExplainedEntry {
-    /// The rules for its key: what each asks for, such as `user=ada`, and what became of it.
+    /// The rules for its key: the pattern of each, such as `user=ada`, and its outcome.
     pub candidates: Vec<(String, CandidateOutcome)>,
 }
 
-/// What became of one rule at one entry.
+/// The outcome of one candidate rule at one entry.
 ///
 /// ```
 /// use hivemind_core::rules::CandidateOutcome;
@@ -59,22 +59,22 @@ pub struct ExplainedEntry {
 /// let rule = Rule::limit(Limit::fixed_window(5, Period::DAY));
 /// let wildcards = [Matcher::wildcard("user", "b*"), Matcher::wildcard("user", "*b")];
 /// let rules = Rules::new().with("shop", &wildcards[..1], rule.clone())?.with("shop", &wildcards[1..], rule)?;
-/// let why = rules.explain("shop", &[("user", "bob")]);
-/// let became: Vec<_> = why.steps[0].candidates.iter().map(|(_, became)| *became).collect();
-/// assert_eq!(became, [CandidateOutcome::Taken, CandidateOutcome::PassedOver]); // The first of them answers.
+/// let explanation = rules.explain("shop", &[("user", "bob")]);
+/// let outcomes: Vec<_> = explanation.steps[0].candidates.iter().map(|(_, outcome)| *outcome).collect();
+/// assert_eq!(outcomes, [CandidateOutcome::Taken, CandidateOutcome::PassedOver]); // The first match wins.
 /// # Ok::<(), hivemind_core::RuleError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CandidateOutcome {
-    /// Its value does not fit.
+    /// Its value does not match.
     DoesNotMatch,
-    /// It fits, but an exact value goes before, or an earlier wildcard.
+    /// It matches, but an exact value or an earlier wildcard takes precedence.
     PassedOver,
-    /// It answers.
+    /// It is the match.
     Taken,
 }
 
-/// Where the way of a descriptor through the rules ends.
+/// The result of matching a descriptor.
 ///
 /// ```
 /// use hivemind_core::rules::ExplanationEnd;
@@ -90,18 +90,18 @@ pub enum CandidateOutcome {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExplanationEnd<'a> {
-    /// No rules are known for the domain.
+    /// The domain is unknown.
     UnknownDomain,
-    /// No rule fits the entry of this number, counted from 0.
+    /// No rule matches the entry with this number, counted from 0.
     NoMatch(usize),
-    /// All entries fit, but there is no limit at the end: it is let through.
+    /// All entries match, but the last one has no limit: the request passes.
     NoLimit,
-    /// This rule answers; its number counts from 0 in the order in which rules were added.
+    /// This rule applies; its number counts from 0 in the order in which rules were added.
     Rule(usize, &'a Rule),
 }
 
 impl Rules {
-    /// Why a rule answers a descriptor with these entries, or why none does.
+    /// Explains why a rule applies to a descriptor with these entries, or why none does.
     ///
     /// ```
     /// # use hivemind_core::{Rules, rules::ExplanationEnd};
@@ -114,7 +114,7 @@ impl Rules {
             return Explanation { steps, end: ExplanationEnd::UnknownDomain };
         };
         for (number, entry) in entries.iter().enumerate() {
-            steps.push(ExplainedEntry { candidates: node.considered(*entry) });
+            steps.push(ExplainedEntry { candidates: node.candidate_outcomes(*entry) });
             let Some(below) = node.below(*entry) else {
                 return Explanation { steps, end: ExplanationEnd::NoMatch(number) };
             };
@@ -127,7 +127,7 @@ impl Rules {
         Explanation { steps, end: end.unwrap_or(ExplanationEnd::NoLimit) }
     }
 
-    /// Every declaration: its domain, its path and its rule, in the order in which they were added.
+    /// All declarations: domain, path and rule, in the order in which they were added.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Matcher, Period, Rule, Rules};
@@ -139,10 +139,10 @@ impl Rules {
     /// # Ok::<(), hivemind_core::RuleError>(())
     /// ```
     pub fn declarations(&self) -> impl Iterator<Item = (&str, &[Matcher], Option<&Rule>)> {
-        self.declared.iter().map(Declared::shown)
+        self.declared.iter().map(Declaration::as_parts)
     }
 
-    /// The declaration of this number, counted from 0 in that order.
+    /// The declaration with this number, counted from 0 in that order.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Matcher, Period, Rule, Rules};
@@ -154,18 +154,18 @@ impl Rules {
     /// ```
     #[must_use]
     pub fn declaration(&self, number: usize) -> Option<(&str, &[Matcher], Option<&Rule>)> {
-        self.declared.get(number).map(Declared::shown)
+        self.declared.get(number).map(Declaration::as_parts)
     }
 }
 
-impl Declared {
-    fn shown(&self) -> (&str, &[Matcher], Option<&Rule>) {
+impl Declaration {
+    fn as_parts(&self) -> (&str, &[Matcher], Option<&Rule>) {
         (&self.domain, &self.path, self.rule.as_ref())
     }
 }
 
-impl Node {
-    fn considered(&self, entry: Entry<'_>) -> Vec<(String, CandidateOutcome)> {
+impl RuleNode {
+    fn candidate_outcomes(&self, entry: Entry<'_>) -> Vec<(String, CandidateOutcome)> {
         let taken = self.below(entry).map(std::ptr::from_ref);
         let mut considered = Vec::new();
         for (value, matches, node) in self.candidates(entry) {

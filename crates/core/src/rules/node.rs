@@ -1,5 +1,5 @@
-//! The rules of one domain as a tree: a level for each entry, and at each level a
-//! look-up by key and one by value.
+//! Rule tree of one domain: one level per entry, with a lookup by key and one by value
+//! at each level.
 
 use super::RuleError;
 use super::rule::{Matcher, ValueMatcher};
@@ -7,24 +7,24 @@ use super::wildcards::Wildcards;
 use crate::key::Entry;
 use std::collections::HashMap;
 
-/// One entry of a rule's path, with the rules that go on from it.
+/// One entry of a rule's path, with the rules below it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
+pub(super) struct RuleNode {
     /// The number of the declaration that ends here.
     declared: Option<usize>,
-    /// Set where all values of a wildcard share one counter, under this name.
+    /// The counter's value in place of the real one, where all values of a wildcard share one counter.
     shared: Option<Box<str>>,
-    below: HashMap<Box<str>, Values>,
+    below: HashMap<Box<str>, ValueNodes>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Values {
-    exact: HashMap<Box<str>, Node>,
+struct ValueNodes {
+    exact: HashMap<Box<str>, RuleNode>,
     wildcards: Wildcards,
-    any: Option<Box<Node>>,
+    any: Option<Box<RuleNode>>,
 }
 
-impl Node {
+impl RuleNode {
     pub(super) fn declared(&self) -> Option<usize> {
         self.declared
     }
@@ -38,7 +38,7 @@ impl Node {
         Self { declared: Some(number), ..Self::default() }
     }
 
-    /// Makes the way to a path and leaves the declaration's number at its end.
+    /// Creates the nodes of a path and stores the declaration's number at its end.
     pub(super) fn declare(&mut self, path: &[Matcher], number: usize) -> Result<(), RuleError> {
         let [matcher, rest @ ..] = path else {
             return match self.declared.replace(number) {
@@ -53,9 +53,9 @@ impl Node {
         values.node(&matcher.value).declare(rest, number)
     }
 
-    /// The rules that could answer an entry, the first in line first: the value each
-    /// asks for, and whether it fits. Of exact values, only the one that fits.
-    pub(super) fn candidates(&self, (key, value): Entry<'_>) -> Vec<(String, bool, &Node)> {
+    /// The candidate rules of an entry, in order of precedence: the pattern of each, and
+    /// whether it matches. Of exact values, only the one that matches.
+    pub(super) fn candidates(&self, (key, value): Entry<'_>) -> Vec<(String, bool, &RuleNode)> {
         let Some(values) = self.below.get(key) else { return Vec::new() };
         let exact = values.exact.get_key_value(value);
         let exact = exact.map(|(exact, node)| (format!("{key}={exact}"), true, node));
@@ -67,22 +67,22 @@ impl Node {
         exact.into_iter().chain(wildcards).chain(any).collect()
     }
 
-    /// Where an entry leads: by its exact value, else by the first wildcard, else by its key alone.
-    pub(super) fn below(&self, (key, value): Entry<'_>) -> Option<&Node> {
+    /// The node below an entry: by its exact value, else by the first wildcard, else by its key alone.
+    pub(super) fn below(&self, (key, value): Entry<'_>) -> Option<&RuleNode> {
         let values = self.below.get(key)?;
         let exact = values.exact.get(value);
         exact.or_else(|| values.wildcards.find(value)).or(values.any.as_deref())
     }
 }
 
-impl Values {
-    fn node(&mut self, matcher: &ValueMatcher) -> &mut Node {
+impl ValueNodes {
+    fn node(&mut self, matcher: &ValueMatcher) -> &mut RuleNode {
         match matcher {
             ValueMatcher::Exact(value) => self.exact.entry(value.as_str().into()).or_default(),
             ValueMatcher::Any => self.any.get_or_insert_default(),
             ValueMatcher::Wildcard { pattern, shared } => {
                 let shared = || shared.then(|| pattern.as_str().into());
-                self.wildcards.node(pattern, || Node { shared: shared(), ..Node::default() })
+                self.wildcards.node(pattern, || RuleNode { shared: shared(), ..RuleNode::default() })
             }
         }
     }

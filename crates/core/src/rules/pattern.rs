@@ -1,15 +1,15 @@
-//! A value with `*` in it, each standing for any text, also for none.
+//! Wildcard patterns: each `*` matches any text, including the empty one.
 
-/// A wildcard pattern, cut at its stars.
+/// A wildcard pattern, split at its stars.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern {
+pub(super) struct WildcardPattern {
     text: Box<str>,
     start: Box<str>,
     middle: Box<[Box<str>]>,
     end: Box<str>,
 }
 
-impl Pattern {
+impl WildcardPattern {
     pub(super) fn new(text: &str) -> Self {
         let mut parts: Vec<Box<str>> = text.split('*').map(Into::into).collect();
         // Without a star there is one part: it is the start, and the end is empty.
@@ -22,7 +22,7 @@ impl Pattern {
         &self.text
     }
 
-    /// What a value must begin and end with.
+    /// The text that a value must begin with, and the text that it must end with.
     pub(super) fn ends(&self) -> (&str, &str) {
         (&self.start, &self.end)
     }
@@ -32,8 +32,8 @@ impl Pattern {
         self.middle.iter().max_by_key(|part| part.len()).map_or("", |part| part)
     }
 
-    /// Whether `value` begins with the first part, ends with the last, and has the
-    /// others in between, in order and not overlapping.
+    /// Whether `value` begins with the first part, ends with the last, and contains the
+    /// others in between, in order and without overlap.
     pub(super) fn matches(&self, value: &str) -> bool {
         let Some(rest) = value.strip_prefix(&*self.start) else { return false };
         let Some(mut rest) = rest.strip_suffix(&*self.end) else { return false };
@@ -47,10 +47,10 @@ impl Pattern {
 
 #[cfg(test)]
 mod tests {
-    use super::Pattern;
+    use super::WildcardPattern;
 
     #[test]
-    fn a_star_stands_for_any_text_and_for_none() {
+    fn star_matches_any_text_and_empty_text() {
         for (pattern, value, matches) in [
             ("*", "", true),
             ("*", "anything/at all", true),
@@ -71,7 +71,7 @@ mod tests {
             ("a**c", "abc", true),
             ("*é*", "café au lait", true),
         ] {
-            assert_eq!(Pattern::new(pattern).matches(value), matches, "{pattern} on {value}");
+            assert_eq!(WildcardPattern::new(pattern).matches(value), matches, "{pattern} on {value}");
         }
     }
 }

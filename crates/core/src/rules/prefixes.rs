@@ -1,27 +1,27 @@
-//! What the rules fix of every key, hashed once: see [`KeyPrefix`].
+//! Precomputed key prefixes of all rules; see [`KeyPrefix`].
 
-use super::Declared;
+use super::Declaration;
 use crate::key::{KeyPrefix, KeySeed};
 use crate::limit::Limit;
 
-/// The prefix of a limit's keys, with the ordinal that went into it.
-pub(super) type Prefix = (KeyPrefix, u16);
+/// The prefix of a limit's keys, with the ordinal that is part of it.
+pub(super) type LimitPrefix = (KeyPrefix, u16);
 
 /// The prefixes of all limits of all rules, under one seed.
 #[derive(Clone, Debug)]
 pub(super) struct Prefixes {
     seed: KeySeed,
-    /// By the number of the declaration, then in the order of its limits.
-    declared: Vec<Box<[Prefix]>>,
+    /// By declaration number, then in the order of its limits.
+    declared: Vec<Box<[LimitPrefix]>>,
 }
 
 impl Prefixes {
-    pub(super) fn new<'d>(seed: KeySeed, declared: impl IntoIterator<Item = &'d Declared>) -> Self {
+    pub(super) fn new<'d>(seed: KeySeed, declared: impl IntoIterator<Item = &'d Declaration>) -> Self {
         Self { seed, declared: declared.into_iter().map(|declared| of(&seed, declared)).collect() }
     }
 
-    /// The prefixes of a declaration's limits; none where they were made under another seed.
-    pub(super) fn under(&self, seed: &KeySeed, number: usize) -> &[Prefix] {
+    /// The prefixes of a declaration's limits; empty where they were computed under another seed.
+    pub(super) fn under(&self, seed: &KeySeed, number: usize) -> &[LimitPrefix] {
         match self.declared.get(number) {
             Some(prefixes) if self.seed == *seed => prefixes,
             _ => &[],
@@ -29,7 +29,7 @@ impl Prefixes {
     }
 }
 
-fn of(seed: &KeySeed, declared: &Declared) -> Box<[Prefix]> {
+fn of(seed: &KeySeed, declared: &Declaration) -> Box<[LimitPrefix]> {
     let limits = declared.rule.as_ref().and_then(|rule| rule.limits()).unwrap_or_default();
     let prefix = |(index, limit)| {
         let keys = declared.path.iter().map(|matcher| matcher.key.as_str());
@@ -39,7 +39,7 @@ fn of(seed: &KeySeed, declared: &Declared) -> Box<[Prefix]> {
     limits.iter().enumerate().map(prefix).collect()
 }
 
-/// Which of those limits of a rule this is whose counters would otherwise be one.
+/// The position of a limit among those of its rule that would otherwise share its counter.
 pub(super) fn ordinal(limits: &[Limit], index: usize) -> u16 {
     let Some(limit) = limits.get(index) else { return 0 };
     let alike = limits.iter().take(index).filter(|earlier| earlier.counts_like(limit)).count();

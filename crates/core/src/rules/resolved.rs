@@ -1,6 +1,6 @@
-//! A request with its rules: what to charge for it, and what the answers mean.
+//! Resolved requests: the matching rule of each descriptor, and the charges to make.
 
-use super::prefixes::{Prefix, Prefixes, ordinal};
+use super::prefixes::{LimitPrefix, Prefixes, ordinal};
 use super::{Descriptor, Rule};
 use crate::key::{Entry, Key, KeySeed, Parts};
 use crate::limit::Limit;
@@ -8,21 +8,21 @@ use crate::store::{Charge, Mode, Sharing};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// The rule that answers one descriptor.
+/// The rule that applies to one descriptor.
 #[derive(Clone, Debug)]
-pub(super) struct Matched<'a> {
+pub(super) struct DescriptorMatch<'a> {
     declared: Option<usize>,
     limits: &'a [Limit],
     mode: Mode,
     sharing: Sharing,
     rule: Option<&'a Rule>,
     entries: &'a [Entry<'a>],
-    /// The entries as the counter is named, where a wildcard's values share one.
+    /// The entries that name the counter, where a wildcard's values share one.
     shared: Option<SmallVec<[Entry<'a>; 4]>>,
 }
 
-impl<'a> Matched<'a> {
-    pub(super) fn nothing(entries: &'a [Entry<'a>]) -> Self {
+impl<'a> DescriptorMatch<'a> {
+    pub(super) fn none(entries: &'a [Entry<'a>]) -> Self {
         Self {
             declared: None,
             limits: &[],
@@ -34,7 +34,7 @@ impl<'a> Matched<'a> {
         }
     }
 
-    pub(super) fn ruled(&mut self, declared: usize, rule: &'a Rule) {
+    pub(super) fn set_rule(&mut self, declared: usize, rule: &'a Rule) {
         self.declared = Some(declared);
         self.limits = rule.limits().unwrap_or_default();
         self.mode = rule.mode;
@@ -42,11 +42,11 @@ impl<'a> Matched<'a> {
         self.rule = Some(rule);
     }
 
-    pub(super) fn brought(&mut self, limit: &'a Limit) {
+    pub(super) fn set_request_limit(&mut self, limit: &'a Limit) {
         self.limits = std::slice::from_ref(limit);
     }
 
-    pub(super) fn share(&mut self, index: usize, pattern: &'a str) {
+    pub(super) fn share_value(&mut self, index: usize, pattern: &'a str) {
         let entries = self.shared.get_or_insert_with(|| self.entries.into());
         if let Some((_, value)) = entries.get_mut(index) {
             *value = pattern;
@@ -58,15 +58,15 @@ impl<'a> Matched<'a> {
     }
 }
 
-/// What answers one descriptor of a request.
+/// The rule match of one descriptor of a request.
 ///
 /// ```
 /// use hivemind_core::{Budget, Descriptor, Limit, Matcher, Period, Rule, Rules};
 ///
 /// let limits = vec![Limit::fixed_window(5, Period::SECOND), Limit::fixed_window(50, Period::HOUR)];
 /// let rules = Rules::new().with("shop", &[Matcher::any("user")], Rule::new(Budget::Limits(limits)))?;
-/// let asked = [Descriptor::new(&[("agent", "curl")]), Descriptor::new(&[("user", "ada")])];
-/// let resolved = rules.resolve("shop", &asked);
+/// let descriptors = [Descriptor::new(&[("agent", "curl")]), Descriptor::new(&[("user", "ada")])];
+/// let resolved = rules.resolve("shop", &descriptors);
 /// let matches: Vec<_> = resolved.rule_matches().collect();
 /// assert!(matches[0].rule.is_none() && matches[0].charges.is_empty());
 /// assert_eq!((matches[1].declared, matches[1].charges.clone()), (Some(0), 0..2));
@@ -75,17 +75,17 @@ impl<'a> Matched<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RuleMatch<'a> {
-    /// The number of its rule, counted from 0 in the order in which rules were added.
+    /// The number of the rule, counted from 0 in the order in which rules were added.
     pub declared: Option<usize>,
-    /// Its rule; none if nothing matched, another rule replaces it, or the request brought a limit.
+    /// The rule; none if nothing matched, another rule replaces it, or the request has its own limit.
     pub rule: Option<&'a Rule>,
-    /// The entries that were asked for.
+    /// The descriptor's entries.
     pub entries: &'a [Entry<'a>],
-    /// Its charges among those of the request.
+    /// Its charges, as a range of the request's charges.
     pub charges: Range<usize>,
 }
 
-/// A request of which every descriptor has found its rule, or none.
+/// A request with the rule match of each descriptor.
 ///
 /// ```
 /// use hivemind_core::store::{Context, KeySeed, LocalStore, MemoryStore, StoreOptions};
@@ -93,9 +93,9 @@ pub struct RuleMatch<'a> {
 ///
 /// let rule = Rule::limit(Limit::fixed_window(5, Period::SECOND));
 /// let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
-/// let asked = [Descriptor::new(&[("user", "ada")])];
-/// // What a limiter does with each request: find the rules, make the charges, let a store decide.
-/// let resolved = rules.resolve("shop", &asked);
+/// let descriptors = [Descriptor::new(&[("user", "ada")])];
+// The steps of a limiter: find the rules, create the charges, let a store decide.
+/// let resolved = rules.resolve("shop", &descriptors);
 /// let charges = resolved.charges(&KeySeed::new([7; 16]));
 /// let store = MemoryStore::new(StoreOptions::default());
 /// assert!(store.decide_now(&charges, Context::at(Timestamp::EPOCH)).committed);
@@ -105,7 +105,7 @@ pub struct RuleMatch<'a> {
 pub struct ResolvedRequest<'a> {
     domain: &'a str,
     descriptors: &'a [Descriptor<'a>],
-    matched: SmallVec<[Matched<'a>; 2]>,
+    matched: SmallVec<[DescriptorMatch<'a>; 2]>,
     prefixes: Option<&'a Prefixes>,
 }
 
@@ -113,36 +113,36 @@ impl<'a> ResolvedRequest<'a> {
     pub(super) fn new(
         domain: &'a str,
         descriptors: &'a [Descriptor<'a>],
-        mut matched: SmallVec<[Matched<'a>; 2]>,
+        mut matched: SmallVec<[DescriptorMatch<'a>; 2]>,
         prefixes: Option<&'a Prefixes>,
     ) -> Self {
-        leave_replaced_aside(&mut matched);
+        drop_replaced_rules(&mut matched);
         Self { domain, descriptors, matched, prefixes }
     }
 
-    /// What answers each descriptor, in order.
+    /// The match of each descriptor, in order.
     ///
     /// ```
     /// # use hivemind_core::{Descriptor, Rules};
-    /// let asked = [Descriptor::new(&[("user", "ada")])];
-    /// assert_eq!(Rules::new().resolve("shop", &asked).rule_matches().count(), 1); // One each, be it none.
+    /// let descriptors = [Descriptor::new(&[("user", "ada")])];
+    /// assert_eq!(Rules::new().resolve("shop", &descriptors).rule_matches().count(), 1); // One per descriptor, even without a rule.
     /// ```
     pub fn rule_matches(&self) -> impl Iterator<Item = RuleMatch<'_>> {
         let mut next = 0;
         self.matched.iter().map(move |matched| {
             let charges = next..next + matched.limits.len();
             next = charges.end;
-            let Matched { declared, rule, .. } = *matched;
+            let DescriptorMatch { declared, rule, .. } = *matched;
             RuleMatch { declared, rule, entries: matched.entries, charges }
         })
     }
 
-    /// What to charge: one charge for each limit of each descriptor, in order.
+    /// The charges to make: one per limit and descriptor, in order.
     ///
     /// ```
     /// # use hivemind_core::{Descriptor, Rules, store::KeySeed};
-    /// let asked = [Descriptor::new(&[("user", "ada")])];
-    /// assert!(Rules::new().resolve("shop", &asked).charges(&KeySeed::new([7; 16])).is_empty());
+    /// let descriptors = [Descriptor::new(&[("user", "ada")])];
+    /// assert!(Rules::new().resolve("shop", &descriptors).charges(&KeySeed::new([7; 16])).is_empty());
     /// ```
     #[must_use]
     pub fn charges(&self, seed: &KeySeed) -> SmallVec<[Charge<'_>; 2]> {
@@ -173,8 +173,8 @@ impl<'a> ResolvedRequest<'a> {
         charges
     }
 
-    /// None for a limit that the request brought, and where the rules were told no seed, or another.
-    fn prefixes_of(&self, matched: &Matched<'_>, seed: &KeySeed) -> &'a [Prefix] {
+    /// Empty for a request's own limit, and where the rules have no seed or a different one.
+    fn prefixes_of(&self, matched: &DescriptorMatch<'_>, seed: &KeySeed) -> &'a [LimitPrefix] {
         match (self.prefixes, matched.declared) {
             (Some(prefixes), Some(number)) => prefixes.under(seed, number),
             _ => &[],
@@ -182,8 +182,8 @@ impl<'a> ResolvedRequest<'a> {
     }
 }
 
-/// Drops every rule whose name another rule of the same request replaces: it is not charged.
-fn leave_replaced_aside(matched: &mut [Matched<'_>]) {
+/// Drops each rule that another rule of the same request replaces by name: it is not charged.
+fn drop_replaced_rules(matched: &mut [DescriptorMatch<'_>]) {
     let replaced: SmallVec<[&str; 4]> = matched
         .iter()
         .filter_map(|matched| matched.rule)
@@ -195,7 +195,7 @@ fn leave_replaced_aside(matched: &mut [Matched<'_>]) {
     for matched in matched {
         let name = matched.rule.and_then(|rule| rule.name.as_deref());
         if name.is_some_and(|name| replaced.contains(&name)) {
-            *matched = Matched::nothing(matched.entries);
+            *matched = DescriptorMatch::none(matched.entries);
         }
     }
 }

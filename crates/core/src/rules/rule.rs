@@ -1,11 +1,11 @@
-//! One rule: what it matches and what it grants.
+//! Rules: matchers for entries, the granted budget and options.
 
 use crate::limit::Limit;
 use crate::sharing::Sharing;
 use crate::store::Mode;
 use std::fmt;
 
-/// What a rule grants.
+/// The budget of a rule.
 ///
 /// ```
 /// use hivemind_core::{Budget, Limit, Period, Rate};
@@ -19,9 +19,9 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// Everything: counted by nobody.
+    /// No limit; requests are not counted.
     Unlimited,
-    /// What all of these limits admit, decided together.
+    /// All these limits, decided together.
     Limits(Vec<Limit>),
 }
 
@@ -45,21 +45,21 @@ impl fmt::Display for Budget {
 ///
 /// let mut rule = Rule::limit(Limit::fixed_window(100, Period::MINUTE));
 /// assert_eq!(rule.mode, Mode::Enforce);
-/// rule.mode = Mode::Shadow; // First see whom it would refuse.
+/// rule.mode = Mode::Shadow; // First observe which requests it would refuse.
 /// rule.name = Some("search".into());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
-    /// What it grants.
+    /// Its budget.
     pub budget: Budget,
-    /// What a refusal by it means.
+    /// The effect of its refusals.
     pub mode: Mode,
-    /// The name that answers show and `replaces` refers to.
+    /// The name that responses show and `replaces` refers to.
     pub name: Option<String>,
-    /// The names of rules that are left aside when this one matches the same request.
+    /// The names of rules that are dropped when this one matches the same request.
     pub replaces: Vec<String>,
-    /// How its counters are shared, where a store shares them.
+    /// How its counters are shared, in stores that share them.
     pub sharing: Sharing,
 }
 
@@ -76,7 +76,7 @@ impl Rule {
         Self::new(Budget::Limits(vec![limit]))
     }
 
-    /// A rule that enforces what `budget` says.
+    /// A rule that enforces `budget`.
     ///
     /// ```
     /// # use hivemind_core::{Budget, Rule};
@@ -103,7 +103,7 @@ impl Rule {
     }
 }
 
-/// What a rule asks of one entry.
+/// A condition on one entry.
 ///
 /// ```
 /// use hivemind_core::Matcher;
@@ -137,7 +137,7 @@ impl Matcher {
         Self { key: key.into(), value: ValueMatcher::Exact(value.into()) }
     }
 
-    /// An entry with this key, whatever its value; each value has a counter of its own.
+    /// An entry with this key and any value; each value has its own counter.
     ///
     /// ```
     /// # use hivemind_core::Matcher;
@@ -148,8 +148,8 @@ impl Matcher {
         Self { key: key.into(), value: ValueMatcher::Any }
     }
 
-    /// An entry with this key and a value of this form, where `*` stands for any
-    /// text. Each value has a counter of its own.
+    /// An entry with this key and a value that matches the pattern, where `*` matches any
+    /// text. Each value has its own counter.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Limiter, Matcher, Period, Rule, Rules};
@@ -163,13 +163,13 @@ impl Matcher {
         Self { key: key.into(), value: ValueMatcher::Wildcard { pattern: pattern.into(), shared: false } }
     }
 
-    /// The key it asks for.
+    /// The key.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The value or pattern it asks for; none if any will do.
+    /// The value or pattern; none if any value matches.
     #[must_use]
     pub fn value(&self) -> Option<&str> {
         match &self.value {
@@ -178,7 +178,7 @@ impl Matcher {
         }
     }
 
-    /// As [`Matcher::wildcard`], but all values of this form share one counter.
+    /// Like [`Matcher::wildcard`], but all matching values share one counter.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};

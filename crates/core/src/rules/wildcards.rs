@@ -1,10 +1,10 @@
-//! The wildcards of one key, found without trying each. Patterns with the same
-//! beginning and end form a group, found by one hash for each pair of lengths in use;
-//! within a group, one pass over the value finds those whose middle occurs in it.
-//! Only these are tried, however many patterns there are.
+//! Index of a key's wildcard patterns, searched without trying each. Patterns with the
+//! same beginning and end form a group, found by one hash per pair of lengths in use.
+//! Within a group, one pass over the value finds the patterns whose middle occurs in it.
+//! Only those are tried, however many patterns there are.
 
-use super::node::Node;
-use super::pattern::Pattern;
+use super::node::RuleNode;
+use super::pattern::WildcardPattern;
 use aho_corasick::AhoCorasick;
 use hashbrown::{Equivalent, HashMap};
 use std::hash::{Hash, RandomState};
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 /// A smaller group is searched by trying each pattern.
 const SMALL_GROUP: usize = 8;
 
-/// What a pattern begins and ends with.
+/// The beginning and end of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Ends(Box<str>, Box<str>);
 
@@ -26,27 +26,27 @@ impl Equivalent<Ends> for EndsOf<'_> {
     }
 }
 
-/// The patterns with the same beginning and end, by their places in the order of declaration.
+/// The patterns with the same beginning and end, by position in the order of declaration.
 #[derive(Clone, Debug, Default)]
-struct Group {
+struct PatternGroup {
     places: Vec<usize>,
-    /// Finds the longest middles of these patterns; built when first asked, once the group is whole.
+    /// Finds the patterns' longest middles; built by the first search, when the group is complete.
     middles: OnceLock<Option<AhoCorasick>>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wildcards {
     /// In the order of declaration: the first that matches answers.
-    declared: Vec<(Pattern, Node)>,
-    groups: HashMap<Ends, Group, RandomState>,
+    declared: Vec<(WildcardPattern, RuleNode)>,
+    groups: HashMap<Ends, PatternGroup, RandomState>,
     /// The pairs of lengths that occur in `groups`.
     lengths: Vec<(usize, usize)>,
 }
 
 impl Wildcards {
-    /// The node of a pattern, made by `make` where there is none yet.
-    pub(super) fn node(&mut self, text: &str, make: impl FnOnce() -> Node) -> &mut Node {
-        let pattern = Pattern::new(text);
+    /// The node of a pattern, created by `make` where none exists yet.
+    pub(super) fn node(&mut self, text: &str, make: impl FnOnce() -> RuleNode) -> &mut RuleNode {
+        let pattern = WildcardPattern::new(text);
         let (start, end) = pattern.ends();
         let lengths = (start.len(), end.len());
         let group = self.groups.entry(Ends(start.into(), end.into())).or_default();
@@ -65,7 +65,7 @@ impl Wildcards {
     }
 
     /// The node of the first declared pattern that matches.
-    pub(super) fn find(&self, value: &str) -> Option<&Node> {
+    pub(super) fn find(&self, value: &str) -> Option<&RuleNode> {
         let first = self.lengths.iter().filter_map(|(start, end)| {
             let tail = value.len().checked_sub(*end)?;
             let ends = EndsOf(value.get(..*start)?, value.get(tail..)?);
@@ -74,7 +74,7 @@ impl Wildcards {
         self.declared.get(first.min()?).map(|(_, node)| node)
     }
 
-    fn first_in(&self, group: &Group, value: &str) -> Option<usize> {
+    fn first_in(&self, group: &PatternGroup, value: &str) -> Option<usize> {
         let matches =
             |place: &usize| self.declared.get(*place).is_some_and(|(pattern, _)| pattern.matches(value));
         let middles = group.middles.get_or_init(|| self.middles(group));
@@ -83,8 +83,8 @@ impl Wildcards {
         found.filter_map(|number| group.places.get(number).copied()).filter(matches).min()
     }
 
-    /// None for a small group, and for middles that are more than the searcher can hold.
-    fn middles(&self, group: &Group) -> Option<AhoCorasick> {
+    /// None for a small group, and for more middles than the searcher supports.
+    fn middles(&self, group: &PatternGroup) -> Option<AhoCorasick> {
         let middle =
             |place: &usize| self.declared.get(*place).map_or("", |(pattern, _)| pattern.longest_middle());
         let large = group.places.len() > SMALL_GROUP;
@@ -92,39 +92,40 @@ impl Wildcards {
     }
 
     /// All patterns, in the order of declaration.
-    pub(super) fn all(&self) -> impl Iterator<Item = &(Pattern, Node)> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &(WildcardPattern, RuleNode)> {
         self.declared.iter()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Node, Pattern, Wildcards};
+    use super::{RuleNode, WildcardPattern, Wildcards};
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn the_first_declared_match_is_found_as_if_each_had_been_tried(
+        fn wildcard_search_finds_first_declared_match(
             patterns in prop::collection::vec("[ab*é]{0,4}\\*[ab*é]{0,4}", 0..40),
             value in "[abé]{0,8}",
         ) {
-            // Seen failing on: `first.max()` in `find`, `first_in` without `matches`, and its last `min` as `max`.
+            // Fails with `first.max()` in `find`, `first_in` without `matches`, or its last `min` as `max`.
             let mut wildcards = Wildcards::default();
             for (number, text) in patterns.iter().enumerate() {
-                wildcards.node(text, || Node::numbered(number));
+                wildcards.node(text, || RuleNode::numbered(number));
             }
-            let tried = patterns.iter().position(|text| Pattern::new(text).matches(&value));
-            prop_assert_eq!(wildcards.find(&value).and_then(Node::declared), tried);
+            let tried = patterns.iter().position(|text| WildcardPattern::new(text).matches(&value));
+            prop_assert_eq!(wildcards.find(&value).and_then(RuleNode::declared), tried);
         }
     }
 
     #[test]
-    fn ten_thousand_patterns_are_not_tried_one_by_one() {
+    fn wildcard_search_tries_one_of_ten_thousand_patterns() {
         for (pattern, value) in [("/tenant-{}/*", "/tenant-07777/a/b"), ("*/tenant-{}/*", "a/tenant-07777/b")]
         {
             let mut wildcards = Wildcards::default();
             for number in 0..10_000 {
-                wildcards.node(&pattern.replace("{}", &format!("{number:05}")), || Node::numbered(number));
+                wildcards
+                    .node(&pattern.replace("{}", &format!("{number:05}")), || RuleNode::numbered(number));
             }
             assert_eq!(wildcards.lengths.len(), 1, "one look-up by hash");
             let group = wildcards.groups.values().max_by_key(|group| group.places.len()).unwrap();
@@ -133,7 +134,7 @@ mod tests {
                 None => group.places.len(),
             };
             assert_eq!(tried, 1, "{pattern}");
-            assert_eq!(wildcards.find(value).and_then(Node::declared), Some(7_777));
+            assert_eq!(wildcards.find(value).and_then(RuleNode::declared), Some(7_777));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! One atomic step over all limits of a request, for any store that can hold its
-//! counters still. First every charge is tried and nothing written; then the batch
-//! commits whole, or leaves only what a refusal leaves.
+//! Batch decisions: one atomic step over all limits of a request, for stores that can
+//! lock their counters. First every charge is tried and nothing is written. Then the
+//! batch commits as a whole, or only its refusal is recorded.
 
 use super::{Charge, Context, Mode, OnRefusal, Op};
 use crate::algorithm::{Action, State, Step, step};
@@ -8,7 +8,7 @@ use crate::key::Parts;
 use crate::verdict::{Verdict, Verdicts};
 use smallvec::SmallVec;
 
-/// The counters of one batch, held still while it is decided.
+/// The counters of one batch, locked by the caller while it is decided.
 ///
 /// ```
 /// use hivemind_core::algorithm::{State, Step};
@@ -29,13 +29,13 @@ use smallvec::SmallVec;
 /// assert!(decide_on(&[], Context::at(Timestamp::EPOCH), &mut Map(HashMap::new())).committed);
 /// ```
 pub trait Counters {
-    /// What is remembered of a charge's counter.
+    /// The stored state of a charge's counter.
     fn read(&mut self, charge: &Charge<'_>) -> Option<State>;
-    /// Remembers what became of it.
+    /// Stores the new state of a charge's counter.
     fn write(&mut self, charge: &Charge<'_>, step: &Step);
 }
 
-/// What a charge does to its counter if its batch commits.
+/// The action of a charge on its counter if its batch commits.
 pub(super) fn action(op: Op, on_refusal: OnRefusal) -> Action {
     match op {
         Op::Spend => Action::Spend { count_refusal: on_refusal != OnRefusal::CountNone },
@@ -45,20 +45,20 @@ pub(super) fn action(op: Op, on_refusal: OnRefusal) -> Action {
     }
 }
 
-/// Whether a charge that is alone in its batch lets it commit.
+/// Whether a batch with this single charge commits.
 pub(super) fn commits_alone(charge: &Charge<'_>, verdict: &Verdict) -> bool {
     verdict.is_admitted() || charge.op == Op::Debit || charge.mode == Mode::Shadow
 }
 
-struct Trial {
+struct ChargeTrial {
     step: Step,
-    /// Whether an earlier charge of this batch is on the same counter, so that
-    /// `step` builds on what that one would have spent.
+    /// Whether an earlier charge of this batch is on the same counter, so that `step`
+    /// includes its cost.
     chained: bool,
 }
 
-/// Decides a batch on counters that the caller holds still: what a store is made of
-/// that keeps them elsewhere than in this process.
+/// Decides a batch on counters that the caller has locked: the building block of stores
+/// that keep counters outside this process.
 ///
 /// ```
 /// # use hivemind_core::{Limit, Period, Timestamp, algorithm::{State, Step}};
@@ -70,12 +70,12 @@ struct Trial {
 ///     fn read(&mut self, _: &Charge<'_>) -> Option<State> { self.0 }
 ///     fn write(&mut self, _: &Charge<'_>, step: &Step) { self.0 = Some(step.state); }
 /// }
-/// let (limit, nobody) = (Limit::fixed_window(3, Period::DAY), Parts { domain: "", entries: &[] });
-/// let charge = Charge::spend(Key::from_bits(1, 2), nobody, &limit);
+/// let (limit, parts) = (Limit::fixed_window(3, Period::DAY), Parts { domain: "", entries: &[] });
+/// let charge = Charge::spend(Key::from_bits(1, 2), parts, &limit);
 /// let mut counter = OneCounter::default();
 /// let mut twice = || decide_on(&[charge, charge], Context::at(Timestamp::EPOCH), &mut counter);
 /// assert!(twice().committed);
-/// assert!(!twice().committed); // One is left, and the batch asks for two.
+/// assert!(!twice().committed); // One is left, and the batch needs two.
 /// ```
 pub fn decide_on(batch: &[Charge<'_>], context: Context, counters: &mut impl Counters) -> Verdicts {
     let trials = try_all(batch, context, counters);
@@ -83,7 +83,7 @@ pub fn decide_on(batch: &[Charge<'_>], context: Context, counters: &mut impl Cou
     settle(batch, context, counters, (&trials, committed))
 }
 
-/// The same for a part of a batch, of which the whole decides whether it commits: see [`commits`].
+/// Like [`decide_on`], for a part of a batch whose whole decides whether it commits: see [`commits`].
 ///
 /// ```
 /// # use hivemind_core::{Limit, Period, Timestamp, algorithm::{State, Step}};
@@ -94,11 +94,11 @@ pub fn decide_on(batch: &[Charge<'_>], context: Context, counters: &mut impl Cou
 /// #     fn read(&mut self, _: &Charge<'_>) -> Option<State> { self.0 }
 /// #     fn write(&mut self, _: &Charge<'_>, step: &Step) { self.0 = Some(step.state); }
 /// # }
-/// let (limit, nobody) = (Limit::fixed_window(3, Period::DAY), Parts { domain: "", entries: &[] });
-/// let charge = Charge::spend(Key::from_bits(1, 2), nobody, &limit);
-/// // This part would pass; another part of the batch was refused, so nothing is spent here.
-/// let told = settle_on(&[charge], Context::at(Timestamp::EPOCH), &mut OneCounter::default(), false);
-/// assert!(!told.committed && told.each()[0].is_admitted() && told.each()[0].remaining == 3);
+/// let (limit, parts) = (Limit::fixed_window(3, Period::DAY), Parts { domain: "", entries: &[] });
+/// let charge = Charge::spend(Key::from_bits(1, 2), parts, &limit);
+// This part would pass; another part of the batch was refused, so nothing is spent here.
+/// let settled = settle_on(&[charge], Context::at(Timestamp::EPOCH), &mut OneCounter::default(), false);
+/// assert!(!settled.committed && settled.each()[0].is_admitted() && settled.each()[0].remaining == 3);
 /// ```
 pub fn settle_on(
     batch: &[Charge<'_>],
@@ -114,7 +114,7 @@ fn settle(
     batch: &[Charge<'_>],
     context: Context,
     counters: &mut impl Counters,
-    (trials, committed): (&[Trial], bool),
+    (trials, committed): (&[ChargeTrial], bool),
 ) -> Verdicts {
     let charged = batch.iter().zip(trials);
     if committed {
@@ -125,11 +125,15 @@ fn settle(
         }
         return Verdicts::new(true, trials.iter().map(|trial| trial.step.verdict));
     }
-    Verdicts::new(false, charged.map(|(charge, trial)| leave_refused(charge, trial, context, counters)))
+    Verdicts::new(false, charged.map(|(charge, trial)| record_refusal(charge, trial, context, counters)))
 }
 
-fn try_all(batch: &[Charge<'_>], context: Context, counters: &mut impl Counters) -> SmallVec<[Trial; 2]> {
-    let mut trials: SmallVec<[Trial; 2]> = SmallVec::with_capacity(batch.len());
+fn try_all(
+    batch: &[Charge<'_>],
+    context: Context,
+    counters: &mut impl Counters,
+) -> SmallVec<[ChargeTrial; 2]> {
+    let mut trials: SmallVec<[ChargeTrial; 2]> = SmallVec::with_capacity(batch.len());
     for charge in batch {
         let earlier = batch.iter().zip(&trials).rev().find(|(earlier, _)| earlier.key == charge.key);
         let (state, chained) = match earlier {
@@ -138,20 +142,20 @@ fn try_all(batch: &[Charge<'_>], context: Context, counters: &mut impl Counters)
         };
         let action = action(charge.op, context.on_refusal);
         let step = step(charge.limit, state, action, charge.cost, context.now);
-        trials.push(Trial { step, chained });
+        trials.push(ChargeTrial { step, chained });
     }
     trials
 }
 
-/// Whether a batch commits whose charges, each tried, got these verdicts.
+/// Whether a batch commits, given the verdicts of trying each of its charges.
 ///
 /// ```
 /// use hivemind_core::store::{Charge, Key, Mode, Outcome, Parts, Verdict, commits};
 /// use hivemind_core::{Limit, Period};
 /// use std::time::Duration;
 ///
-/// let (limit, nobody) = (Limit::fixed_window(0, Period::DAY), Parts { domain: "", entries: &[] });
-/// let charge = Charge::spend(Key::from_bits(1, 2), nobody, &limit);
+/// let (limit, parts) = (Limit::fixed_window(0, Period::DAY), Parts { domain: "", entries: &[] });
+/// let charge = Charge::spend(Key::from_bits(1, 2), parts, &limit);
 /// let outcome = Outcome::Refused { retry_after: None };
 /// let refused = Verdict { outcome, available: 0, remaining: 0, reset_after: Duration::ZERO };
 /// assert!(!commits(&[charge], &[refused]));
@@ -165,7 +169,7 @@ pub fn commits<'v>(batch: &[Charge<'_>], tried: impl IntoIterator<Item = &'v Ver
         match charge.mode {
             Mode::Enforce if refused => return false,
             Mode::Enforce | Mode::Shadow => {}
-            // Limits of one descriptor stand side by side and are one quota, refused by any of them.
+            // The adjacent limits of one descriptor are one quota, which any of them refuses.
             Mode::Quota => match &mut quota {
                 Some((parts, counted)) if *parts == charge.parts => {
                     quotas_refused += usize::from(refused && !*counted);
@@ -182,10 +186,10 @@ pub fn commits<'v>(batch: &[Charge<'_>], tried: impl IntoIterator<Item = &'v Ver
     quotas == 0 || quotas_refused < quotas
 }
 
-/// Records what a refused batch leaves on one counter, and says so.
-fn leave_refused(
+/// Records a refused batch on one counter, and returns the verdict after it.
+fn record_refusal(
     charge: &Charge<'_>,
-    trial: &Trial,
+    trial: &ChargeTrial,
     context: Context,
     counters: &mut impl Counters,
 ) -> Verdict {
@@ -196,7 +200,7 @@ fn leave_refused(
         | (Op::Spend, true, OnRefusal::CountAll) => Action::Count,
         (Op::Spend | Op::Peek, ..) => Action::Peek,
     };
-    // What was refused stands as tried, unless it was tried on top of a spending that is now undone.
+    // A refused charge keeps its trial, unless the trial included a cost that is now undone.
     let stands = !trial.chained && (!admitted || matches!(charge.op, Op::Refund | Op::Debit));
     let step = if stands {
         trial.step

@@ -1,12 +1,11 @@
-//! The store in this process: a table in many small parts, each behind a lock of
-//! its own, and the pure algorithms inside the lock. Why this table and not
-//! another: docs/decisions/002. Why a key may go: docs/decisions/003.
+//! The in-memory store: a sharded table with one lock per shard, and the pure algorithms
+//! inside the lock. Table design: docs/decisions/002. Eviction: docs/decisions/003.
 //!
-//! Invariants: never more than `max_keys` keys; removing a key changes no verdict;
-//! locks are taken in the order of their shards, so no two batches wait for each other.
+//! Invariants: never more than `max_keys` keys; removing a key changes no verdict; locks
+//! are taken in the order of their shards, so two batches never deadlock.
 
 use super::batch::{self, Counters};
-use super::shard::{Placed, Shard};
+use super::shard::{Placement, Shard};
 use super::{Charge, Context, LocalStore, Op};
 use crate::algorithm::{State, Step, step, step_in_place};
 use crate::key::Key;
@@ -17,15 +16,15 @@ use crate::verdict::{Verdict, Verdicts};
 use smallvec::SmallVec;
 use std::time::Duration;
 
-/// A shard's share of `max_keys`: 95 % of what a table of 4,096 places holds, so
-/// that at the cap hardly any shard had to take a table of twice the size.
+/// A shard's share of `max_keys`: 95 % of the capacity of a table with 4,096 slots, so
+/// that few shards need a table of twice that size when the store is full.
 const KEYS_PER_SHARD: usize = 3_400;
-/// Fewer shards than this only where there is not a handful of keys for each.
+/// The minimum number of shards, except for stores with fewer than 64 keys per shard.
 const SHARDS_FOR_CONCURRENCY: usize = 16;
-/// Shared buckets for the keys past the cap, over all shards.
+/// Shared buckets for keys beyond the capacity, over all shards.
 const OVERFLOW_SLOTS: usize = 65_536;
 
-/// How large a [`MemoryStore`] may grow, and how long it keeps what says nothing any more.
+/// Capacity of a [`MemoryStore`], and how long it keeps idle keys.
 ///
 /// ```
 /// use hivemind_core::store::{MemoryStore, StoreOptions};
@@ -37,9 +36,9 @@ const OVERFLOW_SLOTS: usize = 65_536;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct StoreOptions {
-    /// The most keys it holds, from 1 to [`MemoryStore::MOST_KEYS`]. A million take less than 80 MB.
+    /// The maximum number of keys, from 1 to [`MemoryStore::MOST_KEYS`]. A million take less than 80 MB.
     pub max_keys: usize,
-    /// How long a key is kept after its state says the same as none.
+    /// How long a key is kept after its state became blank.
     pub idle_ttl: Duration,
 }
 
@@ -49,7 +48,7 @@ impl Default for StoreOptions {
     }
 }
 
-/// How full a [`MemoryStore`] is, and what that has caused.
+/// Usage of a [`MemoryStore`], with evictions and overflows.
 ///
 /// ```
 /// use hivemind_core::store::{MemoryStore, Occupancy, StoreOptions};
@@ -60,11 +59,11 @@ impl Default for StoreOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Occupancy {
-    /// Keys held now.
+    /// Current number of keys.
     pub keys: usize,
-    /// Keys removed because they said nothing any more, since the start.
+    /// Idle keys removed since the start.
     pub evicted: u64,
-    /// Decisions recorded in shared overflow buckets, since the start.
+    /// Decisions recorded in shared overflow buckets since the start.
     pub overflowed: u64,
 }
 
@@ -80,25 +79,25 @@ pub struct Occupancy {
 /// let charge = Charge::spend(Key::from_bits(1, 2), ada, &limit);
 /// assert!(store.decide_now(&[charge], Context::at(Timestamp::EPOCH)).committed);
 /// assert_eq!(store.occupancy().keys, 1);
-/// // Once the key has said nothing for `idle_ttl`, it goes.
+// A key that has been blank for `idle_ttl` is removed.
 /// assert_eq!(store.sweep(Timestamp::from_millis(3_600_000)), 1);
 /// ```
 pub struct MemoryStore {
-    shards: Box<[Aligned]>,
+    shards: Box<[AlignedShard]>,
     options: StoreOptions,
     keys: AtomicUsize,
     evicted: AtomicU64,
     overflowed: AtomicU64,
-    /// Until when the next sweep holds what is remembered then.
+    /// The time until which the next sweep keeps the keys present at that sweep.
     held_until: AtomicU64,
 }
 
-/// Two shards on one cache line would slow each other down.
+/// A shard on its own cache lines: two shards on one line would slow each other down.
 #[repr(align(128))]
-struct Aligned(Mutex<Shard>);
+struct AlignedShard(Mutex<Shard>);
 
 impl MemoryStore {
-    /// The most keys that a store can be told to hold.
+    /// The largest value of [`StoreOptions::max_keys`].
     ///
     /// ```
     /// # use hivemind_core::store::{MemoryStore, StoreOptions};
@@ -122,7 +121,7 @@ impl MemoryStore {
         Self::with_shards(options, shards)
     }
 
-    /// An empty store of so many shards, so that loom has few of them to interleave.
+    /// An empty store with this number of shards: loom interleaves only a few.
     #[cfg(loom)]
     #[must_use]
     pub fn of_shards(options: StoreOptions, shards: usize) -> Self {
@@ -131,7 +130,7 @@ impl MemoryStore {
 
     fn with_shards(options: StoreOptions, shards: usize) -> Self {
         Self {
-            shards: (0..shards).map(|_| Aligned(Mutex::new(Shard::default()))).collect(),
+            shards: (0..shards).map(|_| AlignedShard(Mutex::new(Shard::default()))).collect(),
             options,
             keys: AtomicUsize::new(0),
             evicted: AtomicU64::new(0),
@@ -140,7 +139,7 @@ impl MemoryStore {
         }
     }
 
-    /// How full it is.
+    /// How full the store is.
     ///
     /// ```
     /// # use hivemind_core::store::{MemoryStore, StoreOptions};
@@ -156,24 +155,24 @@ impl MemoryStore {
         }
     }
 
-    /// Whether a key has to share its counter with strangers, because the table was full of limited ones when it came.
-    /// Then nothing of it is forgotten or given back: that would be for all of them.
+    /// Whether a key shares its counter with unrelated keys, because the table was full of limited keys when it arrived.
+    /// Such a counter is not reset or refunded: that would affect all of its keys.
     ///
     /// ```
     /// # use hivemind_core::store::{Key, MemoryStore, StoreOptions};
     /// # use hivemind_core::{Limit, Period, Timestamp};
     /// let store = MemoryStore::new(StoreOptions::default());
     /// let limit = Limit::fixed_window(2, Period::MINUTE);
-    /// assert!(!store.is_crowded(Key::from_bits(7, 11), &limit, Timestamp::EPOCH)); // There is room.
+    /// assert!(!store.is_crowded(Key::from_bits(7, 11), &limit, Timestamp::EPOCH)); // The table has room.
     /// ```
     #[must_use]
     pub fn is_crowded(&self, key: Key, limit: &Limit, now: Timestamp) -> bool {
         let mut shard = self.shard(self.shard_of(key));
-        shard.find(key).is_none() && shard.shared(key, limit, now).is_some()
+        shard.find(key).is_none() && shard.read_overflow(key, limit, now).is_some()
     }
 
-    /// Removes the keys that have said nothing for `idle_ttl`, one shard after the
-    /// other; decisions on the other shards go on meanwhile. Returns how many went.
+    /// Removes the keys that have been blank for `idle_ttl`, one shard after the other;
+    /// decisions on the other shards continue meanwhile. Returns the number of removed keys.
     ///
     /// ```
     /// # use hivemind_core::{Timestamp, store::{MemoryStore, StoreOptions}};
@@ -187,8 +186,8 @@ impl MemoryStore {
         })
     }
 
-    /// Keeps what is remembered now until `until`, because limits changed: a key's
-    /// time to go was reckoned with the rate it had, and a slower one may need longer.
+    /// Keeps the current keys until `until` after limits changed: a key's expiry was computed
+    /// with its old rate, and a slower rate may need longer.
     ///
     /// ```
     /// # use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Parts, StoreOptions};
@@ -198,11 +197,11 @@ impl MemoryStore {
     /// # let (start, hour) = (Timestamp::EPOCH, Timestamp::from_millis(3_600_000));
     /// store.decide_now(&[Charge::spend(Key::from_bits(1, 2), ada, &limit)], Context::at(start));
     /// store.hold(start, Timestamp::from_millis(7_200_000));
-    /// assert_eq!(store.sweep(hour), 0); // It would have gone by now.
+    /// assert_eq!(store.sweep(hour), 0); // Without `hold`, it would have been removed.
     /// ```
     pub fn hold(&self, now: Timestamp, until: Timestamp) {
-        // A request that is under way with the old limits may still write the old time
-        // after this, so the next sweep holds once more before it removes anything.
+        // A concurrent request with the old limits may still write the old expiry after this,
+        // so the next sweep holds once more before it removes anything.
         self.held_until.fetch_max(until.as_nanos(), Ordering::Relaxed);
         self.remove_from_each(|shard| {
             shard.hold(now, until);
@@ -212,7 +211,7 @@ impl MemoryStore {
 
     fn remove_from_each(&self, remove: impl Fn(&mut Shard) -> usize) -> usize {
         let mut removed = 0;
-        for Aligned(shard) in &self.shards {
+        for AlignedShard(shard) in &self.shards {
             let gone = remove(&mut lock(shard));
             self.keys.fetch_sub(gone, Ordering::Relaxed);
             removed += gone;
@@ -229,15 +228,15 @@ impl MemoryStore {
 
     #[inline]
     fn shard_of(&self, key: Key) -> usize {
-        // From the low half's lower end: its upper end and its lowest bits find the place in a shard's
-        // table. The high half chooses nothing, so it need not be evenly spread.
+        // From the low half's lower end: its upper end and lowest bits select the slot in a shard's
+        // table. The high half selects nothing, so it need not be uniformly distributed.
         let scaled = u128::from(key.bits().1.rotate_left(32)) * self.shards.len() as u128;
         usize::try_from(scaled >> 64).unwrap_or(0)
     }
 
-    /// Decides a charge that is alone in its batch, as [`LocalStore::decide_now`]
-    /// does, and says whether the batch commits. It makes no list of verdicts, and
-    /// what the caller does not read of this one is not worked out.
+    /// Decides a batch of a single charge, like [`LocalStore::decide_now`], and returns
+    /// whether it commits. It allocates no list of verdicts, and the optimizer can drop the
+    /// parts of this verdict that the caller does not read.
     ///
     /// ```
     /// # use hivemind_core::store::{Charge, Context, Key, MemoryStore, Parts, StoreOptions};
@@ -271,7 +270,7 @@ impl MemoryStore {
     #[cold]
     fn decide_unknown(&self, shard: &mut Shard, charge: &Charge<'_>, context: Context) -> Verdict {
         let action = batch::action(charge.op, context.on_refusal);
-        let state = shard.shared(charge.key, charge.limit, context.now);
+        let state = shard.read_overflow(charge.key, charge.limit, context.now);
         let step = step(charge.limit, state, action, charge.cost, context.now);
         if charge.op != Op::Peek {
             self.place(shard, charge, &step, context.now);
@@ -282,19 +281,19 @@ impl MemoryStore {
     #[cold]
     fn place(&self, shard: &mut Shard, charge: &Charge<'_>, step: &Step, now: Timestamp) {
         if step.blank_at <= now {
-            return; // Nothing to remember.
+            return; // A blank state need not be stored.
         }
-        // Counted before it is placed, and only if there is room: the cap holds at every moment.
+        // Counted before insertion, and only if there is room: the capacity is never exceeded.
         let one_more = |keys| (keys < self.options.max_keys).then_some(keys + 1);
         let has_room = self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok();
         let slots = OVERFLOW_SLOTS.div_ceil(self.shards.len());
         let placed = shard.place(charge.key, charge.limit, step, now, has_room, slots);
         match placed {
-            Placed::Added => {}
-            Placed::InsteadOfABlankOne => {
+            Placement::Added => {}
+            Placement::ReplacedBlank => {
                 self.evicted.fetch_add(1, Ordering::Relaxed);
             }
-            Placed::InOverflow => {
+            Placement::InOverflow => {
                 self.overflowed.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -308,7 +307,7 @@ impl LocalStore for MemoryStore {
             let (committed, verdict) = self.decide_alone(charge, context);
             return Verdicts::of_one(committed, verdict);
         }
-        batch::decide_on(batch, context, &mut Held::hold(self, batch, context.now))
+        batch::decide_on(batch, context, &mut LockedShards::lock(self, batch, context.now))
     }
 
     fn forget_now(&self, key: Key) {
@@ -319,14 +318,14 @@ impl LocalStore for MemoryStore {
 }
 
 /// The shards of one batch, locked together.
-struct Held<'a> {
+struct LockedShards<'a> {
     store: &'a MemoryStore,
     guards: SmallVec<[(usize, MutexGuard<'a, Shard>); 2]>,
     now: Timestamp,
 }
 
-impl<'a> Held<'a> {
-    fn hold(store: &'a MemoryStore, batch: &[Charge<'_>], now: Timestamp) -> Self {
+impl<'a> LockedShards<'a> {
+    fn lock(store: &'a MemoryStore, batch: &[Charge<'_>], now: Timestamp) -> Self {
         let mut shards: SmallVec<[usize; 4]> =
             batch.iter().map(|charge| store.shard_of(charge.key)).collect();
         shards.sort_unstable();
@@ -335,21 +334,21 @@ impl<'a> Held<'a> {
         Self { store, guards, now }
     }
 
-    #[expect(clippy::expect_used, reason = "every shard of the batch was locked by `hold`")]
+    #[expect(clippy::expect_used, reason = "every shard of the batch was locked by `lock`")]
     fn shard(&mut self, key: Key) -> &mut Shard {
         let index = self.store.shard_of(key);
         let held = self.guards.iter_mut().find(|(held, _)| *held == index);
-        &mut held.expect("locked by `hold`").1
+        &mut held.expect("locked by `lock`").1
     }
 }
 
-impl Counters for Held<'_> {
+impl Counters for LockedShards<'_> {
     fn read(&mut self, charge: &Charge<'_>) -> Option<State> {
         let now = self.now;
         let shard = self.shard(charge.key);
         match shard.find(charge.key) {
             Some(entry) => Some(entry.state),
-            None => shard.shared(charge.key, charge.limit, now),
+            None => shard.read_overflow(charge.key, charge.limit, now),
         }
     }
 

@@ -1,6 +1,6 @@
-//! Shared buckets for the keys that found the table full of limited clients. A new
-//! client shares one of them with a few strangers, by hash: it may be refused a
-//! little early, nobody is admitted too often, and no limited client is forgotten.
+//! Shared overflow buckets for keys that arrive while the table is full of limited
+//! clients. A new client shares one of them with a few others, by hash: it may be refused
+//! slightly early, no client is admitted too often, and no limited client is evicted.
 
 use crate::algorithm::{Action, State, Step, step, stricter};
 use crate::key::Key;
@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 use crate::verdict::Cost;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Slots looked at before the overflow counts as full.
+/// Slots probed before the overflow counts as full.
 const PROBES: usize = 16;
 
 #[derive(Clone, Copy)]
@@ -27,8 +27,9 @@ impl Overflow {
         Self(vec![None; slots.max(1)].into_boxed_slice())
     }
 
-    /// What `key` has to build on here: all that those of its kind in reach have used. Its
-    /// own bucket may be any of them, since places before it become vacant and are taken.
+    /// The state that `key` continues from: the strictest of all buckets of its shape in
+    /// reach. Its own bucket may be any of them, because slots before it become vacant and
+    /// are reused.
     pub(super) fn read(&self, key: Key, limit: &Limit, now: Timestamp) -> Option<State> {
         let alike = self.alike(key, limit, now).map(|(_, slot)| slot.state);
         alike.reduce(|one, other| stricter(limit, one, other, now)).or_else(|| {
@@ -37,8 +38,8 @@ impl Overflow {
         })
     }
 
-    /// Records what `key` made of what it read. It takes nothing back that was spent
-    /// meanwhile: by a stranger in the same batch, or before a refund.
+    /// Records the step of `key` on the state it read. Costs recorded meanwhile are kept:
+    /// those of another key in the same batch, or those before a refund.
     pub(super) fn write(&mut self, key: Key, limit: &Limit, made: &Step, now: Timestamp) {
         let (index, state) = match self.alike(key, limit, now).next() {
             Some((index, slot)) => (Some(index), stricter(limit, slot.state, made.state, now)),
@@ -71,8 +72,8 @@ impl Overflow {
     }
 }
 
-/// States may be shared only by limits that read them alike: windows of one
-/// algorithm and period, buckets of one rate and burst.
+/// Identifies limits that may share a state: windows of one algorithm and period, or
+/// buckets of one rate and burst.
 fn shape(limit: &Limit) -> u64 {
     let mut hasher = DefaultHasher::new();
     std::mem::discriminant(limit).hash(&mut hasher);
@@ -83,8 +84,8 @@ fn shape(limit: &Limit) -> u64 {
     hasher.finish()
 }
 
-/// The state of a counter whose whole budget is spent: with no room left even
-/// here, a new key waits rather than being admitted unseen.
+/// The state of a counter whose whole budget is spent: without room even here, a new key
+/// waits rather than being admitted uncounted.
 fn exhausted(limit: &Limit, now: Timestamp) -> State {
     step(limit, None, Action::Debit, Cost::new(u64::from(limit.burst())), now).state
 }
@@ -103,24 +104,24 @@ mod tests {
         made.verdict.is_admitted()
     }
 
-    // Seen failing on: the search for a shared bucket ends at a vacant place.
+    // Fails when the search for a shared bucket ends at a vacant slot.
     #[test]
-    fn a_key_finds_its_bucket_behind_a_place_that_became_vacant() {
+    fn overflow_finds_bucket_behind_vacant_slot() {
         let (short, long) = (Limit::fixed_window(5, Period::SECOND), Limit::fixed_window(5, Period::DAY));
         for low in 0..4 {
             let mut overflow = Overflow::new(2);
             let (first, second) = (Key::from_bits(0, low), Key::from_bits(1, low));
             assert!(spend(&mut overflow, first, &short, 0) && spend(&mut overflow, second, &long, 0));
-            // The short window is over, the long one is not.
+            // The short window has ended, the long one has not.
             for key in [second, Key::from_bits(2, low ^ 1), second] {
                 assert!(!spend(&mut overflow, key, &long, 1_000), "{key:?} shares a spent bucket");
             }
         }
     }
 
-    // Seen failing on: with no place in reach a key is decided afresh.
+    // Fails when a key without a slot in reach is decided as a new one.
     #[test]
-    fn a_key_with_no_place_in_reach_waits() {
+    fn overflow_without_free_slot_refuses_new_key() {
         let mut overflow = Overflow::new(1);
         let key = Key::from_bits(0, 0);
         assert!(spend(&mut overflow, key, &Limit::fixed_window(5, Period::DAY), 0));

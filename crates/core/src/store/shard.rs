@@ -1,5 +1,5 @@
-//! One part of the table, behind one lock. Small enough that sweeping it, or
-//! moving it to a larger table, holds up its keys for some microseconds only.
+//! One shard of the counter table, behind one lock. It is small, so that a sweep or a
+//! move to a larger table blocks its keys for a few microseconds only.
 
 use super::overflow::Overflow;
 use crate::algorithm::{State, Step};
@@ -9,17 +9,17 @@ use crate::time::Timestamp;
 use hashbrown::HashTable;
 use std::time::Duration;
 
-/// Keys looked at for one that can go, when a new one comes at the cap.
-const GLANCES: usize = 16;
+/// Keys probed for one to evict when a new key arrives at a full table.
+const EVICTION_PROBES: usize = 16;
 
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     key: Key,
     pub(super) state: State,
     /// See [`Step::blank_at`].
     pub(super) blank_at: Timestamp,
 }
 
-impl Entry {
+impl TableEntry {
     #[inline]
     pub(super) fn record(&mut self, step: &Step) {
         self.state = step.state;
@@ -27,35 +27,35 @@ impl Entry {
     }
 }
 
-/// Where a new key found its place.
+/// How a new key was stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Placed {
+pub(super) enum Placement {
     Added,
-    InsteadOfABlankOne,
+    ReplacedBlank,
     InOverflow,
 }
 
 #[derive(Default)]
 pub(super) struct Shard {
-    table: HashTable<Entry>,
+    table: HashTable<TableEntry>,
     overflow: Option<Overflow>,
-    /// Where the last search for a key that can go ended.
+    /// The clock hand of eviction: where the last search ended.
     hand: usize,
 }
 
 impl Shard {
     #[inline]
-    pub(super) fn find(&mut self, key: Key) -> Option<&mut Entry> {
+    pub(super) fn find(&mut self, key: Key) -> Option<&mut TableEntry> {
         self.table.find_mut(hash(key), |entry| entry.key == key)
     }
 
-    /// What a key that is not in the table has to build on: what it shared while there was no room for it.
-    pub(super) fn shared(&self, key: Key, limit: &Limit, now: Timestamp) -> Option<State> {
+    /// The state of a key that is not in the table: its shared overflow bucket, if any.
+    pub(super) fn read_overflow(&self, key: Key, limit: &Limit, now: Timestamp) -> Option<State> {
         self.overflow.as_ref().and_then(|overflow| overflow.read(key, limit, now))
     }
 
-    /// Places a key that is not in the table: in a free place, else in that of a
-    /// key whose state says nothing any more, else in the overflow.
+    /// Stores a key that is not in the table: in a free slot, else in place of a blank key,
+    /// else in the overflow.
     pub(super) fn place(
         &mut self,
         key: Key,
@@ -64,27 +64,27 @@ impl Shard {
         now: Timestamp,
         has_room: bool,
         overflow_slots: usize,
-    ) -> Placed {
+    ) -> Placement {
         let placed = match has_room {
-            true => Placed::Added,
-            false if self.evict_a_blank_one(now) => Placed::InsteadOfABlankOne,
-            false => Placed::InOverflow,
+            true => Placement::Added,
+            false if self.evict_blank(now) => Placement::ReplacedBlank,
+            false => Placement::InOverflow,
         };
-        if placed == Placed::InOverflow {
+        if placed == Placement::InOverflow {
             let overflow = self.overflow.get_or_insert_with(|| Overflow::new(overflow_slots));
             overflow.write(key, limit, made, now);
         } else {
-            let entry = Entry { key, state: made.state, blank_at: made.blank_at };
+            let entry = TableEntry { key, state: made.state, blank_at: made.blank_at };
             self.table.insert_unique(hash(key), entry, |entry| hash(entry.key));
         }
         placed
     }
 
-    /// Goes round the table like a clock's hand, so that each search looks at other keys.
-    fn evict_a_blank_one(&mut self, now: Timestamp) -> bool {
+    /// Evicts like the CLOCK algorithm, so that each search probes other keys.
+    fn evict_blank(&mut self, now: Timestamp) -> bool {
         let buckets = self.table.num_buckets();
-        let mut glances = GLANCES.min(self.table.len());
-        while glances > 0 {
+        let mut probes = EVICTION_PROBES.min(self.table.len());
+        while probes > 0 {
             self.hand = (self.hand + 1) % buckets;
             let Some(entry) = self.table.get_bucket(self.hand) else { continue };
             if entry.blank_at <= now
@@ -93,7 +93,7 @@ impl Shard {
                 entry.remove();
                 return true;
             }
-            glances -= 1;
+            probes -= 1;
         }
         false
     }
@@ -108,26 +108,26 @@ impl Shard {
         }
     }
 
-    /// Removes what has been blank for `idle_ttl`, and says how many keys that were.
+    /// Removes the keys that have been blank for `idle_ttl`, and returns their number.
     pub(super) fn sweep(&mut self, now: Timestamp, idle_ttl: Duration) -> usize {
         let before = self.table.len();
         self.table.retain(|entry| entry.blank_at.saturating_add(idle_ttl) > now);
-        // Give memory back after a flood, but not at every ebb.
+        // Releases memory after a flood, but not on small fluctuations.
         if self.table.len() * 8 < self.table.capacity() {
             self.table.shrink_to(self.table.len() * 2, |entry| hash(entry.key));
         }
         before - self.table.len()
     }
 
-    /// Removes what says nothing at `now`: a slower rate would count it from a time
-    /// long past. Returns how many keys that were.
+    /// Removes the keys that are blank at `now`: a slower rate would count them from a time
+    /// long ago. Returns their number.
     pub(super) fn drop_blank(&mut self, now: Timestamp) -> usize {
         let before = self.table.len();
         self.table.retain(|entry| entry.blank_at > now);
         before - self.table.len()
     }
 
-    /// Keeps every key that still says something until `until` at least.
+    /// Keeps every key that is not blank until `until` at least.
     pub(super) fn hold(&mut self, now: Timestamp, until: Timestamp) {
         for entry in self.table.iter_mut().filter(|entry| entry.blank_at > now) {
             entry.blank_at = entry.blank_at.max(until);

@@ -1,5 +1,5 @@
-//! Generators that aim at the edges. Uniform gaps never form a burst, and uniform
-//! costs never meet a capacity: a property tried on them holds for broken code too.
+//! Generators for edge cases. Uniform gaps never form a burst, and uniform costs never
+//! hit a capacity: with them a property holds for broken code too.
 
 use super::trace::{Amount, Gap, Trace, TraceCharge, TraceEvent};
 use crate::limit::{Limit, Period, Rate, TokenBucket};
@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// Periods: units of the calendar, multiples of them, the shortest and the longest.
+/// Periods: calendar units, their multiples, the shortest and the longest.
 fn periods() -> impl Strategy<Value = Period> {
     let ready = [Period::SECOND, Period::MINUTE, Period::HOUR, Period::DAY, Period::WEEK, Period::YEAR];
     let made = [1, 1_000_000, 7_000_000_000, 10_000_000_000, 61_000_000_000, 3_155_760_000_000_000_000]
@@ -21,7 +21,7 @@ fn periods() -> impl Strategy<Value = Period> {
     ]
 }
 
-/// Token buckets: rates that divide no second, bursts of one and of the most.
+/// Token buckets: rates that do not divide a second, bursts of one and of the maximum.
 ///
 /// ```
 /// use hivemind_core::{Limit, testing::{buckets, cases}};
@@ -44,12 +44,12 @@ pub fn buckets() -> impl Strategy<Value = Limit> {
         1 => Just(TokenBucket::MAX_BURST),
         2 => 1..50_u32,
     ];
-    (requests, periods(), bursts).prop_filter_map("a limit that can be made", |(requests, period, burst)| {
+    (requests, periods(), bursts).prop_filter_map("a valid limit", |(requests, period, burst)| {
         Limit::token_bucket(Rate::new(requests, period).ok()?, burst).ok()
     })
 }
 
-/// Fixed and sliding windows, those that block included.
+/// Fixed and sliding windows, including those that block.
 ///
 /// ```
 /// use hivemind_core::{Limit, testing::{cases, windows}};
@@ -85,19 +85,19 @@ pub fn limits() -> impl Strategy<Value = Limit> {
     prop_oneof![buckets(), windows()]
 }
 
-/// Costs: mostly one, at capacity and beside it, nothing, and everything.
+/// Costs: mostly one; also the capacity, one more or less, zero and the maximum.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period, testing::{cases, costs}};
 /// use proptest::test_runner::TestRunner;
 /// use std::cell::Cell;
 ///
-/// let (limit, met) = (Limit::fixed_window(5, Period::SECOND), Cell::new(false));
+/// let (limit, found) = (Limit::fixed_window(5, Period::SECOND), Cell::new(false));
 /// let always = TestRunner::new(cases(200)).run(&costs(), |amount| {
-///     met.set(met.get() || amount.under(&limit).get() == 6); // One more than fits: where bugs are.
+///     found.set(found.get() || amount.under(&limit).get() == 6); // One above the capacity.
 ///     Ok(())
 /// });
-/// assert!(always.is_ok() && met.get());
+/// assert!(always.is_ok() && found.get());
 /// ```
 pub fn costs() -> impl Strategy<Value = Amount> {
     prop_oneof![
@@ -109,7 +109,7 @@ pub fn costs() -> impl Strategy<Value = Amount> {
     ]
 }
 
-/// Gaps of a clock that never steps back: mostly none at all.
+/// Gaps of a clock that never steps back: mostly zero.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period, Timestamp, testing::{cases, gaps}};
@@ -133,7 +133,7 @@ pub fn gaps() -> impl Strategy<Value = Gap> {
     ]
 }
 
-/// Gaps of a clock that also steps back: a little, just [`STEP_BACK`] and one beside it, and far.
+/// Gaps of a clock that also steps back: a little, [`STEP_BACK`] and one nanosecond more or less, and far.
 fn stepping_gaps() -> impl Strategy<Value = Gap> {
     #[expect(clippy::cast_possible_truncation, reason = "a minute has few nanoseconds")]
     let step_back = STEP_BACK.as_nanos() as u64;
@@ -147,8 +147,8 @@ fn stepping_gaps() -> impl Strategy<Value = Gap> {
 
 /// Traces for every store: two thirds with all operations, one third with a clock that steps back.
 ///
-/// Where the clock steps back no charge leaves a counter blank: whether a store
-/// still keeps a blank state is its own affair, and only such a clock could tell.
+/// Where the clock steps back, no charge leaves a counter blank: a store may keep or drop
+/// a blank state, and only such a clock could show the difference.
 ///
 /// ```
 /// use hivemind_core::store::{MemoryStore, StoreOptions};
@@ -204,14 +204,14 @@ fn event(
     ops: impl Strategy<Value = Op>,
     costs: impl Strategy<Value = Amount>,
 ) -> impl Strategy<Value = TraceEvent> {
-    let ask = (0..3_usize, costs, ops, modes()).prop_map(|(counter, amount, op, mode)| TraceCharge {
+    let charge = (0..3_usize, costs, ops, modes()).prop_map(|(counter, amount, op, mode)| TraceCharge {
         counter,
         amount,
         op,
         mode,
     });
     prop_oneof![
-        19 => (gaps, vec(ask, 1..4)).prop_map(|(gap, asks)| TraceEvent::Batch(gap, asks)),
+        19 => (gaps, vec(charge, 1..4)).prop_map(|(gap, charges)| TraceEvent::Batch(gap, charges)),
         1 => (0..3_usize).prop_map(TraceEvent::Forget),
     ]
 }

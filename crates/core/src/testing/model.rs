@@ -1,6 +1,6 @@
-//! The rules of a batch, written once more and as plainly as they can be: a map of
-//! states, copied to try a batch out. It shares nothing with the stores but the
-//! pure algorithms, so a mistake in their bookkeeping cannot hide in both.
+//! Reference model of a store: the rules of a batch in their simplest form, a map of
+//! states that is copied to try a batch. It shares only the pure algorithms with the
+//! stores, so a mistake in their bookkeeping cannot be in both.
 
 use crate::algorithm::{Action, State, Step, step};
 use crate::key::Key;
@@ -8,14 +8,14 @@ use crate::store::{Charge, Context, Mode, OnRefusal, Op};
 use crate::verdict::{Verdict, Verdicts};
 use std::collections::BTreeMap;
 
-/// What every store has to decide like.
+/// A naive store that every other store has to agree with.
 ///
 /// ```
 /// use hivemind_core::store::{Charge, Context, Key, Parts};
 /// use hivemind_core::{Limit, Period, Timestamp, testing::Model};
 ///
-/// let (limit, nobody) = (Limit::fixed_window(1, Period::SECOND), Parts { domain: "", entries: &[] });
-/// let charge = Charge::spend(Key::from_bits(1, 2), nobody, &limit);
+/// let (limit, parts) = (Limit::fixed_window(1, Period::SECOND), Parts { domain: "", entries: &[] });
+/// let charge = Charge::spend(Key::from_bits(1, 2), parts, &limit);
 /// let (mut model, now) = (Model::default(), Context::at(Timestamp::EPOCH));
 /// assert!(model.decide(&[charge], now).committed && !model.decide(&[charge], now).committed);
 /// assert!(model.state(charge.key).is_some());
@@ -37,25 +37,26 @@ impl Model {
             self.states = after;
             return Verdicts::new(true, tried);
         }
-        let left = batch.iter().zip(&tried).map(|(charge, tried)| self.leave(charge, tried, context));
+        let left =
+            batch.iter().zip(&tried).map(|(charge, tried)| self.record_refusal(charge, tried, context));
         Verdicts::new(false, left.collect::<Vec<_>>())
     }
 
-    /// Forgets one counter.
+    /// Removes one counter.
     pub fn forget(&mut self, key: Key) {
         self.states.remove(&key);
     }
 
-    /// What is remembered of one counter.
+    /// The state of one counter.
     #[must_use]
     pub fn state(&self, key: Key) -> Option<State> {
         self.states.get(&key).copied()
     }
 
-    /// What a refused batch leaves on one counter: refunds and debits, and on
-    /// windows the refused cost where it counts. The answer tells what is left after
-    /// that, but why the charge was refused when it was tried.
-    fn leave(&mut self, charge: &Charge<'_>, tried: &Verdict, context: Context) -> Verdict {
+    /// Records a refused batch on one counter: refunds and debits, and on windows the
+    /// refused cost where it counts. The verdict has the budget after that, but the outcome
+    /// of the trial.
+    fn record_refusal(&mut self, charge: &Charge<'_>, tried: &Verdict, context: Context) -> Verdict {
         let counts = match context.on_refusal {
             OnRefusal::CountAll => true,
             OnRefusal::CountRefusing => !tried.is_admitted(),
@@ -95,7 +96,7 @@ fn step_on(states: &BTreeMap<Key, State>, charge: &Charge<'_>, action: Action, c
 
 fn commits(batch: &[Charge<'_>], tried: &[Verdict]) -> bool {
     let of_mode = |mode: Mode| -> Vec<(&Charge<'_>, bool)> {
-        // A debit is taken in any case, so it refuses nothing.
+        // A debit is always taken, so it refuses nothing.
         let refused =
             |charge: &Charge<'_>, verdict: &Verdict| charge.op != Op::Debit && !verdict.is_admitted();
         let judged = batch.iter().zip(tried).filter(|(charge, _)| charge.mode == mode);

@@ -1,5 +1,5 @@
-//! What every store has to decide, as data: the expected answers are written out, so
-//! that a mistake shared by the algorithms and the model would still be seen.
+//! Decision tables of the conformance suite: the expected verdicts are written out, so
+//! that a mistake shared by the algorithms and the model still fails.
 
 use super::block_on;
 use crate::key::{Key, KeySeed, Parts};
@@ -11,23 +11,23 @@ use Mode::{Enforce, Quota, Shadow};
 use OnRefusal::{CountAll, CountNone, CountRefusing};
 use Op::{Debit, Peek, Refund, Spend};
 
-/// Which counter, what, in which mode, how much.
-type Ask = (usize, Op, Mode, u64);
-/// What is left of a charge that passed.
-const fn left(remaining: u64) -> Answer {
-    Answer { remaining, passes: Passes::Now }
+/// The counter's index, the operation, the mode and the cost.
+type ChargeRow = (usize, Op, Mode, u64);
+/// A charge that passes, with the remaining budget.
+const fn left(remaining: u64) -> ExpectedVerdict {
+    ExpectedVerdict { remaining, passes: Passes::Now }
 }
-/// What is left of a charge that was refused, and the wait in milliseconds.
-const fn wait(remaining: u64, millis: u64) -> Answer {
-    Answer { remaining, passes: Passes::After(millis) }
+/// A refused charge, with the remaining budget and the wait in milliseconds.
+const fn wait(remaining: u64, millis: u64) -> ExpectedVerdict {
+    ExpectedVerdict { remaining, passes: Passes::After(millis) }
 }
-/// A charge that can never pass.
-const fn never(remaining: u64) -> Answer {
-    Answer { remaining, passes: Passes::Never }
+/// A refused charge that can never pass, with the remaining budget.
+const fn never(remaining: u64) -> ExpectedVerdict {
+    ExpectedVerdict { remaining, passes: Passes::Never }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct ExpectedVerdict {
     remaining: u64,
     passes: Passes,
 }
@@ -40,15 +40,15 @@ enum Passes {
     Never,
 }
 
-pub(super) struct Table {
+pub(super) struct DecisionTable {
     name: &'static str,
     limits: Vec<Limit>,
     on_refusal: OnRefusal,
-    /// When (ms), what is asked, whether the batch commits, and the answers.
-    rows: Vec<(u64, Vec<Ask>, bool, Vec<Answer>)>,
+    /// The time in ms, the charges, whether the batch commits, and the verdicts.
+    rows: Vec<(u64, Vec<ChargeRow>, bool, Vec<ExpectedVerdict>)>,
 }
 
-#[expect(clippy::expect_used, reason = "the limits of the tables are good ones")]
+#[expect(clippy::expect_used, reason = "the limits of the tables are valid")]
 fn bucket(per_second: u32, burst: u32) -> Limit {
     let rate = Rate::per_second(per_second).expect("a rate");
     Limit::token_bucket(rate, burst).expect("a burst")
@@ -58,13 +58,13 @@ fn fixed(requests: u32) -> Limit {
     Limit::fixed_window(requests, Period::SECOND)
 }
 
-pub(super) fn all() -> Vec<Table> {
+pub(super) fn all() -> Vec<DecisionTable> {
     let mut tables = vec![one_bucket(), sliding(), twice(), modes(), quotas()];
     tables.extend([CountRefusing, CountAll, CountNone].map(refusal));
     tables
 }
 
-fn one_bucket() -> Table {
+fn one_bucket() -> DecisionTable {
     let one = |op, units| vec![(0, op, Enforce, units)];
     let rows = vec![
         (0, vec![], true, vec![]),
@@ -79,7 +79,7 @@ fn one_bucket() -> Table {
         (150, one(Spend, 2), false, vec![wait(0, 150)]),
         (150, one(Refund, 1), true, vec![left(1)]),
         (150, one(Refund, u64::MAX), true, vec![left(2)]),
-        // A debit is taken and never stops a batch, but says that it did not fit.
+        // A debit is taken and never stops a batch, but its verdict reports that it did not fit.
         (150, one(Debit, 3), true, vec![never(0)]),
         (150, one(Spend, 0), false, vec![wait(0, 100)]),
         (150, one(Debit, u64::MAX), true, vec![never(0)]),
@@ -87,7 +87,7 @@ fn one_bucket() -> Table {
         (450, one(Spend, 1), true, vec![left(0)]),
         (9_000, one(Spend, 1), true, vec![left(1)]),
     ];
-    Table {
+    DecisionTable {
         name: "a token bucket of 2 at 10/s",
         limits: vec![bucket(10, 2)],
         on_refusal: CountRefusing,
@@ -95,12 +95,12 @@ fn one_bucket() -> Table {
     }
 }
 
-fn sliding() -> Table {
+fn sliding() -> DecisionTable {
     let one = |op, units| vec![(0, op, Enforce, units)];
     let rows = vec![
         (500, one(Spend, 4), true, vec![left(0)]),
         (500, one(Spend, 1), false, vec![wait(0, 750)]),
-        // Of the last window's 4 a window ending now covers three quarters: 3.
+        // A window ending now covers three quarters of the previous window's 4: 3.
         (1_249, one(Peek, 1), false, vec![wait(0, 1)]),
         (1_250, one(Spend, 1), true, vec![left(0)]),
         (1_500, one(Peek, 1), true, vec![left(1)]),
@@ -108,10 +108,10 @@ fn sliding() -> Table {
         (3_000, one(Spend, 4), true, vec![left(0)]),
     ];
     let limits = vec![Limit::sliding_window(4, Period::SECOND)];
-    Table { name: "a sliding window of 4 in 1 s", limits, on_refusal: CountNone, rows }
+    DecisionTable { name: "a sliding window of 4 in 1 s", limits, on_refusal: CountNone, rows }
 }
 
-fn twice() -> Table {
+fn twice() -> DecisionTable {
     let rows = vec![
         (0, vec![(0, Spend, Enforce, 2), (0, Spend, Enforce, 2)], false, vec![left(3), wait(3, 100)]),
         (0, vec![(0, Spend, Enforce, 2), (0, Spend, Enforce, 1)], true, vec![left(1), left(0)]),
@@ -119,7 +119,7 @@ fn twice() -> Table {
         (0, vec![(0, Spend, Enforce, 1), (0, Refund, Enforce, 2)], false, vec![wait(0, 100), left(2)]),
         (0, vec![(0, Spend, Enforce, 2), (0, Peek, Shadow, 1)], true, vec![left(0), wait(0, 100)]),
     ];
-    Table {
+    DecisionTable {
         name: "one counter twice in a batch",
         limits: vec![bucket(10, 3)],
         on_refusal: CountRefusing,
@@ -127,7 +127,7 @@ fn twice() -> Table {
     }
 }
 
-fn modes() -> Table {
+fn modes() -> DecisionTable {
     let both = |first, second| vec![(0, Spend, first, 1), (1, Spend, second, 1)];
     let rows = vec![
         (0, both(Enforce, Enforce), true, vec![left(4), left(0)]),
@@ -144,10 +144,10 @@ fn modes() -> Table {
         (0, vec![(1, Spend, Quota, 1)], false, vec![wait(0, 200)]),
     ];
     let limits = vec![bucket(10, 5), bucket(10, 1)];
-    Table { name: "what a refusal means in each mode", limits, on_refusal: CountRefusing, rows }
+    DecisionTable { name: "effect of a refusal in each mode", limits, on_refusal: CountRefusing, rows }
 }
 
-fn quotas() -> Table {
+fn quotas() -> DecisionTable {
     let rows = vec![
         (0, vec![(0, Spend, Quota, 1), (1, Spend, Quota, 1)], true, vec![left(0), left(1)]),
         (0, vec![(0, Spend, Quota, 1), (1, Spend, Quota, 1)], true, vec![wait(0, 100), left(0)]),
@@ -155,11 +155,11 @@ fn quotas() -> Table {
         (0, vec![(0, Spend, Quota, 1), (1, Debit, Quota, 1)], true, vec![wait(0, 100), wait(0, 200)]),
     ];
     let limits = vec![bucket(10, 1), bucket(10, 2)];
-    Table { name: "quotas refuse together or not at all", limits, on_refusal: CountRefusing, rows }
+    DecisionTable { name: "quotas refuse together or not at all", limits, on_refusal: CountRefusing, rows }
 }
 
-/// Two windows, of 2 and of 5: what a refused batch leaves on each.
-fn refusal(on_refusal: OnRefusal) -> Table {
+/// Two windows, of 2 and of 5: their state after a refused batch.
+fn refusal(on_refusal: OnRefusal) -> DecisionTable {
     let both = |units| vec![(0, Spend, Enforce, units), (1, Spend, Enforce, units)];
     let look = vec![(0, Peek, Shadow, 1), (1, Peek, Shadow, 1)];
     let after = match on_refusal {
@@ -174,31 +174,32 @@ fn refusal(on_refusal: OnRefusal) -> Table {
         (0, look, true, looked),
         (1_000, both(2), true, vec![left(0), left(3)]),
     ];
-    Table { name: "what a refused batch leaves", limits: vec![fixed(2), fixed(5)], on_refusal, rows }
+    DecisionTable { name: "state after a refused batch", limits: vec![fixed(2), fixed(5)], on_refusal, rows }
 }
 
 /// # Panics
-/// If the store answers one row otherwise.
-pub(super) fn hold<S: Store>(store: &S, table: &Table) {
+/// If the store decides one row otherwise.
+pub(super) fn check<S: Store>(store: &S, table: &DecisionTable) {
     let seed = KeySeed::from_cluster_id("conformance");
     let domain = super::fresh_domain();
-    for (row, (at_ms, asks, committed, answers)) in table.rows.iter().enumerate() {
-        let names: Vec<String> = asks.iter().map(|(counter, ..)| counter.to_string()).collect();
+    for (row, (at_ms, charges, committed, verdicts)) in table.rows.iter().enumerate() {
+        let names: Vec<String> = charges.iter().map(|(counter, ..)| counter.to_string()).collect();
         let entries: Vec<_> = names.iter().map(|name| [("counter", name.as_str())]).collect();
-        let charges = asks.iter().zip(&entries).filter_map(|(&(counter, op, mode, units), entries)| {
+        let batch = charges.iter().zip(&entries).filter_map(|(&(counter, op, mode, units), entries)| {
             let (parts, limit) = (Parts { domain: &domain, entries }, table.limits.get(counter)?);
             let key = Key::new(&seed, parts, limit, 0);
             Some(Charge { cost: Cost::new(units), op, mode, ..Charge::spend(key, parts, limit) })
         });
         let context = Context { on_refusal: table.on_refusal, ..Context::at(Timestamp::from_millis(*at_ms)) };
-        let decided = block_on(store.decide(&charges.collect::<Vec<_>>(), context));
-        let told = decided.map(|told| (told.committed, told.each().iter().map(answer).collect()));
-        let place = format!("{} ({:?}), row {row}: {asks:?}", table.name, table.on_refusal);
-        assert_eq!(told, Ok((*committed, answers.clone())), "{place}");
+        let decided = block_on(store.decide(&batch.collect::<Vec<_>>(), context));
+        let actual =
+            decided.map(|verdicts| (verdicts.committed, verdicts.each().iter().map(expected_form).collect()));
+        let place = format!("{} ({:?}), row {row}: {charges:?}", table.name, table.on_refusal);
+        assert_eq!(actual, Ok((*committed, verdicts.clone())), "{place}");
     }
 }
 
-fn answer(verdict: &Verdict) -> Answer {
+fn expected_form(verdict: &Verdict) -> ExpectedVerdict {
     let passes = match verdict.outcome {
         Outcome::Admitted => Passes::Now,
         Outcome::Refused { retry_after: None } => Passes::Never,
@@ -206,5 +207,5 @@ fn answer(verdict: &Verdict) -> Answer {
             Passes::After(u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
         }
     };
-    Answer { remaining: verdict.remaining, passes }
+    ExpectedVerdict { remaining: verdict.remaining, passes }
 }

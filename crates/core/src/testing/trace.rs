@@ -1,5 +1,5 @@
-//! A trace: what is asked of a store, and when. Times and costs are told relative
-//! to the limits and to the last answer, so that a trace lands on the edges.
+//! Traces: sequences of calls to a store. Times and costs are relative to the limits and
+//! to the last verdict, so that a trace hits the edge cases.
 
 use crate::key::{Key, KeySeed, Parts};
 use crate::limit::Limit;
@@ -8,14 +8,14 @@ use crate::time::Timestamp;
 use crate::verdict::{Cost, Outcome, Verdicts};
 use std::time::Duration;
 
-/// Times stay below this, so that no wait reaches past the last moment that can be told.
+/// Times stay below this, so that no wait exceeds the latest representable time.
 const LATEST: u64 = u64::MAX / 2;
 
 /// Requests on a handful of counters.
 ///
 /// ```
 /// use hivemind_core::store::{Mode, OnRefusal, Op};
-/// use hivemind_core::testing::{Amount, TraceCharge, TraceCall, TraceEvent, Gap, Trace};
+/// use hivemind_core::testing::{Amount, Gap, Trace, TraceCall, TraceCharge, TraceEvent};
 /// use hivemind_core::{Limit, Period, Timestamp};
 ///
 /// let one = TraceCharge { counter: 0, amount: Amount::Units(1), op: Op::Spend, mode: Mode::Enforce };
@@ -31,42 +31,42 @@ const LATEST: u64 = u64::MAX / 2;
 ///         TraceCall::Decide(batch, context) => seen.push((batch.len(), context.now.as_nanos())),
 ///         TraceCall::Forget(_) => seen.push((0, 0)),
 ///     }
-///     None // No answer, so no wait that `Gap::Wait` could go by.
+///     None // Without verdicts, `Gap::Wait` has no wait.
 /// });
 /// assert_eq!(seen, [(2, 999_999_999), (0, 0)]);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// The counters' limits, one each.
+    /// The limits, one per counter.
     pub limits: Vec<Limit>,
-    /// What refused batches leave.
+    /// How refused batches are counted.
     pub on_refusal: OnRefusal,
-    /// When it begins.
+    /// The start time.
     pub start: Timestamp,
-    /// What happens.
+    /// The events, in order.
     pub events: Vec<TraceEvent>,
 }
 
-/// One thing that happens.
+/// One event of a trace.
 ///
 /// ```
-/// use hivemind_core::testing::{TraceEvent, Gap};
+/// use hivemind_core::testing::{Gap, TraceEvent};
 ///
-/// let nothing_asked = TraceEvent::Batch(Gap::Nanos(0), vec![]);
-/// assert!(matches!(nothing_asked, TraceEvent::Batch(_, asks) if asks.is_empty()));
+/// let empty = TraceEvent::Batch(Gap::Nanos(0), vec![]);
+/// assert!(matches!(empty, TraceEvent::Batch(_, charges) if charges.is_empty()));
 /// ```
 #[derive(Clone, Debug)]
 pub enum TraceEvent {
-    /// A request, some time after the last.
+    /// A request, after a gap since the last one.
     Batch(Gap, Vec<TraceCharge>),
-    /// A counter is forgotten.
+    /// The removal of a counter.
     Forget(usize),
 }
 
-/// What a trace asks of a store.
+/// A call to the store.
 ///
 /// ```
-/// use hivemind_core::{Timestamp, store::Context, testing::{TraceCall, Model}};
+/// use hivemind_core::{Timestamp, store::Context, testing::{Model, TraceCall}};
 ///
 /// let call = TraceCall::Decide(&[], Context::at(Timestamp::EPOCH));
 /// let TraceCall::Decide(batch, context) = call else { unreachable!() };
@@ -74,9 +74,9 @@ pub enum TraceEvent {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum TraceCall<'a> {
-    /// To decide a request.
+    /// Decides a request.
     Decide(&'a [Charge<'a>], Context),
-    /// To forget a counter.
+    /// Removes a counter.
     Forget(&'a Charge<'a>),
 }
 
@@ -92,45 +92,45 @@ pub enum TraceCall<'a> {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TraceCharge {
-    /// Which of the counters.
+    /// The counter's index.
     pub counter: usize,
-    /// How much.
+    /// The cost.
     pub amount: Amount,
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// What a refusal means.
+    /// The effect of a refusal.
     pub mode: Mode,
 }
 
-/// A cost, as the limit sees it.
+/// A cost, absolute or relative to the limit.
 ///
 /// ```
 /// use hivemind_core::{Cost, Limit, Period, testing::Amount};
 ///
 /// let limit = Limit::fixed_window(5, Period::SECOND);
 /// assert_eq!(Amount::Units(1).under(&limit), Cost::ONE);
-/// assert_eq!(Amount::Capacity(1).under(&limit), Cost::new(6)); // Just too much.
+/// assert_eq!(Amount::Capacity(1).under(&limit), Cost::new(6)); // One too many.
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Amount {
-    /// So many units.
+    /// A number of units.
     Units(u64),
-    /// The capacity, and so many more or fewer.
+    /// The capacity plus this difference.
     Capacity(i64),
 }
 
 impl Amount {
-    /// The cost it is under `limit`.
+    /// The cost under `limit`.
     #[must_use]
     pub fn under(self, limit: &Limit) -> Cost {
         Cost::new(match self {
             Self::Units(units) => units,
-            Self::Capacity(beside) => u64::from(limit.burst()).saturating_add_signed(beside),
+            Self::Capacity(difference) => u64::from(limit.burst()).saturating_add_signed(difference),
         })
     }
 }
 
-/// How much later, or earlier, than the last request.
+/// The span since the last request.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period, Timestamp, testing::Gap};
@@ -144,31 +144,31 @@ impl Amount {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Gap {
-    /// So many nanoseconds later.
+    /// Later by this number of nanoseconds.
     Nanos(u64),
-    /// So many nanoseconds earlier: a clock that steps back.
+    /// Earlier by this number of nanoseconds: a clock that steps back.
     Back(u64),
-    /// When the last refusal said the same would pass, or so many nanoseconds beside it.
+    /// At the end of the last refusal's wait, plus this difference in nanoseconds.
     Wait(i64),
-    /// At the next edge of a window of the first counter's period, or so many nanoseconds beside it.
+    /// At the next window edge of the first counter's period, plus this difference in nanoseconds.
     Edge(i64),
 }
 
 impl Gap {
-    /// The moment that follows `now`; `wait` is what the last refusal said.
+    /// The time of the next request after `now`; `wait` is the wait of the last refusal.
     #[must_use]
     pub fn after(self, now: Timestamp, wait: Option<Duration>, limit: &Limit) -> Timestamp {
         let nanos = now.as_nanos();
         let later = match self {
             Self::Nanos(gap) => nanos.saturating_add(gap),
             Self::Back(gap) => nanos.saturating_sub(gap),
-            Self::Wait(beside) => {
+            Self::Wait(difference) => {
                 let wait = wait.map_or(0, |wait| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
-                nanos.saturating_add(wait).saturating_add_signed(beside).max(nanos)
+                nanos.saturating_add(wait).saturating_add_signed(difference).max(nanos)
             }
-            Self::Edge(beside) => {
+            Self::Edge(difference) => {
                 let period = u64::try_from(limit.period().length().as_nanos()).unwrap_or(u64::MAX);
-                (nanos / period + 1).saturating_mul(period).saturating_add_signed(beside).max(nanos)
+                (nanos / period + 1).saturating_mul(period).saturating_add_signed(difference).max(nanos)
             }
         };
         if later > LATEST { now } else { Timestamp::from_nanos(later) }
@@ -176,8 +176,8 @@ impl Gap {
 }
 
 impl Trace {
-    /// Plays it to `ask`, whose answers lead the time of what follows.
-    pub fn play(&self, domain: &str, mut ask: impl FnMut(TraceCall<'_>) -> Option<Verdicts>) {
+    /// Passes the calls to `store`, whose verdicts determine the times of later calls.
+    pub fn play(&self, domain: &str, mut store: impl FnMut(TraceCall<'_>) -> Option<Verdicts>) {
         let names: Vec<String> = (0..self.limits.len()).map(|index| index.to_string()).collect();
         let entries: Vec<_> = names.iter().map(|name| [("counter", name.as_str())]).collect();
         let seed = KeySeed::from_cluster_id("conformance");
@@ -191,18 +191,20 @@ impl Trace {
         let (mut now, mut wait) = (self.start, None);
         for event in &self.events {
             match event {
-                TraceEvent::Batch(gap, asks) => {
+                TraceEvent::Batch(gap, charges) => {
                     now = gap.after(now, wait, first);
-                    let batch: Vec<Charge<'_>> = asks
+                    let batch: Vec<Charge<'_>> = charges
                         .iter()
-                        .filter_map(|ask| counters.get(ask.counter % counters.len()).map(|c| ask.charge(c)))
+                        .filter_map(|charge| {
+                            counters.get(charge.counter % counters.len()).map(|c| charge.charge(c))
+                        })
                         .collect();
                     let context = Context { on_refusal: self.on_refusal, ..Context::at(now) };
-                    wait = ask(TraceCall::Decide(&batch, context)).as_ref().and_then(longest_wait).or(wait);
+                    wait = store(TraceCall::Decide(&batch, context)).as_ref().and_then(longest_wait).or(wait);
                 }
                 TraceEvent::Forget(counter) => {
                     if let Some(counter) = counters.get(counter % counters.len()) {
-                        ask(TraceCall::Forget(&TraceCharge::LOOK.charge(counter)));
+                        store(TraceCall::Forget(&TraceCharge::PEEK.charge(counter)));
                     }
                 }
             }
@@ -211,8 +213,8 @@ impl Trace {
 }
 
 impl TraceCharge {
-    /// A look at a counter, where nothing is asked of it.
-    const LOOK: Self = Self { counter: 0, amount: Amount::Units(0), op: Op::Peek, mode: Mode::Shadow };
+    /// A charge that only reads a counter.
+    const PEEK: Self = Self { counter: 0, amount: Amount::Units(0), op: Op::Peek, mode: Mode::Shadow };
 
     fn charge<'a>(&self, (key, parts, limit): &(Key, Parts<'a>, &'a Limit)) -> Charge<'a> {
         Charge {

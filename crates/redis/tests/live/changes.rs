@@ -27,9 +27,9 @@ fn passes(store: &Lent, batch: &[Charge<'_>], at: Context) -> bool {
     block_on(store.decide(batch, at)).unwrap().committed
 }
 
-// Seen failing on: hits that are owed are counted on a counter that is not there any more.
+// Fails when hits that are owed are counted on a counter that is not there any more.
 #[test]
-fn what_was_refused_before_a_counter_was_deleted_is_not_counted_on_the_new_one() {
+fn owed_hits_are_dropped_when_counter_was_deleted() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let store = store(options(&server), &runtime);
     let limit = Limit::fixed_window(5, Period::DAY);
@@ -51,9 +51,9 @@ fn what_was_refused_before_a_counter_was_deleted_is_not_counted_on_the_new_one()
     }
 }
 
-// Seen failing on: only a state that changed is given a new time to live.
+// Fails when only a state that changed is given a new time to live.
 #[test]
-fn a_bucket_that_got_a_lower_rate_is_kept_until_it_is_full_at_that_rate() {
+fn bucket_with_lowered_rate_is_kept_until_full() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let mut options = options(&server);
     options.over_cache = false;
@@ -72,9 +72,9 @@ fn a_bucket_that_got_a_lower_rate_is_kept_until_it_is_full_at_that_rate() {
     assert!(pttl() > 86_300_000, "{}", pttl());
 }
 
-// Seen failing on: what is known is believed until its end, however early our clock says it is.
+// Fails when what is known is believed until its end, however early our clock says it is.
 #[test]
-fn a_clock_that_is_set_back_ends_what_is_known_and_what_is_leased() {
+fn clock_set_back_expires_cached_states_and_leases() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let mut options = options(&server);
     options.clock = ClockSource::Server;
@@ -95,9 +95,9 @@ fn a_clock_that_is_set_back_ends_what_is_known_and_what_is_leased() {
     assert!(store.try_decide(&spend, at(-3_600_000)).is_none(), "an hour earlier");
 }
 
-// Seen failing on: a counter that was asked for once counts as leased.
+// Fails when a counter that was asked for once counts as leased.
 #[test]
-fn what_costs_nothing_is_asked_for_where_nothing_is_leased() {
+fn zero_cost_charge_without_lease_reaches_redis() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let mut options = options(&server);
     options.lease = Some(LeaseOptions::new(10, Duration::from_secs(60)));

@@ -74,9 +74,9 @@ fn left(store: &Lent, parts: Parts<'_>, limit: &Limit) -> u64 {
     block_on(store.decide(&[look], now())).unwrap().each()[0].remaining
 }
 
-// Seen failing on: nothing is given back.
+// Fails when nothing is given back.
 #[test]
-fn a_batch_that_spans_slots_is_taken_whole_or_given_back() {
+fn batch_over_slots_is_taken_whole_or_returned() {
     let (cluster, runtime) = (Cluster::new(), runtime());
     let store = store(cluster.options(), &runtime);
     let entries = [("client", "one")];
@@ -100,9 +100,9 @@ fn a_batch_that_spans_slots_is_taken_whole_or_given_back() {
     assert!(store.0.metrics().given_back >= 2);
 }
 
-// Seen failing on: what was taken is given back to a bucket that has been full since.
+// Fails when what was taken is given back to a bucket that has been full since.
 #[test]
-fn a_bucket_that_has_been_full_since_is_given_nothing_back() {
+fn bucket_filled_meanwhile_gets_no_units_back() {
     let (cluster, runtime) = (Cluster::new(), runtime());
     let mut options = cluster.options();
     options.over_cache = false;
@@ -144,7 +144,7 @@ fn a_bucket_that_has_been_full_since_is_given_nothing_back() {
 }
 
 #[test]
-fn what_was_taken_is_given_back_when_the_caller_goes_away_between_the_steps() {
+fn cancelled_batch_over_slots_returns_taken_units() {
     const ENTRIES: &[(&str, &str)] = &[("client", "four")];
     let (cluster, runtime) = (Cluster::new(), runtime());
     let mut options = cluster.options();
@@ -176,7 +176,7 @@ fn bucket() -> Limit {
 }
 
 #[test]
-fn nodes_that_span_slots_at_once_admit_no_more_than_the_limit() {
+fn concurrent_batches_over_slots_stay_within_the_limit() {
     let (cluster, runtime) = (Cluster::new(), runtime());
     let stores: Vec<_> = (0..2).map(|_| store(cluster.options(), &runtime)).collect();
     let entries = [("client", "two")];
@@ -196,7 +196,7 @@ fn nodes_that_span_slots_at_once_admit_no_more_than_the_limit() {
 }
 
 #[test]
-fn a_lost_node_is_replaced_by_its_replica_and_the_others_go_on_meanwhile() {
+fn lost_cluster_node_is_replaced_by_its_replica() {
     let mut cluster = Cluster::new();
     let replica = Cluster::node();
     meet(&cluster.nodes[0], &replica);

@@ -12,10 +12,10 @@ fn options(server: &Server) -> RedisOptions {
     options
 }
 
-// Seen failing on: a guessed quotient that is not corrected; one unit more than there is fits; what is owed to a
+// Fails when a guessed quotient that is not corrected; one unit more than there is fits; what is owed to a
 // window that is over moves its counter.
 #[test]
-fn it_decides_like_the_model() {
+fn redis_decides_like_the_model() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let store = store(options(&server), &runtime);
     conforms(|| store.clone());
@@ -30,7 +30,7 @@ fn valkey_decides_like_the_model() {
 }
 
 #[test]
-fn without_its_cache_it_decides_like_the_model() {
+fn redis_without_over_cache_decides_like_the_model() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let mut options = options(&server);
     options.over_cache = false;

@@ -66,7 +66,7 @@ async fn found_again(store: &Lent, after: &str) {
 }
 
 #[test]
-fn a_paused_redis_costs_no_call_more_than_the_time_out_and_then_nothing() {
+fn paused_redis_costs_one_timeout_and_then_nothing() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let store = store(options(&server, PATIENCE), &runtime);
     runtime.block_on(async {
@@ -157,7 +157,7 @@ fn a_callers_deadline_comes_before_the_time_out() {
 }
 
 #[test]
-fn callers_who_always_give_up_before_the_time_out_open_the_breaker_too() {
+fn short_caller_deadlines_also_open_the_breaker() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let store = store(options(&server, PATIENCE), &runtime);
     let limit = limit();
@@ -191,7 +191,7 @@ fn a_counter_of_another_type_fails_its_own_requests_alone() {
 }
 
 #[test]
-fn options_that_cannot_work_are_refused_with_their_remedy() {
+fn invalid_options_errors_name_the_remedy() {
     let runtime = runtime();
     let start = |options| RedisStore::start(options, runtime.handle()).unwrap_err();
     assert_eq!(start(RedisOptions::default()), OptionsError::NoNodes);
@@ -250,7 +250,7 @@ impl Swallowing {
 }
 
 #[test]
-fn a_connection_that_swallows_what_is_sent_is_replaced_while_the_others_go_on() {
+fn black_hole_connection_is_replaced_and_others_continue() {
     let server = Server::on_port(|port, _| vec!["--port".to_owned(), port.to_string()]);
     let between = Swallowing::before(server.port());
     let runtimes = [runtime(), runtime()];

@@ -34,7 +34,7 @@ fn refused(options: RedisOptions) -> String {
 }
 
 #[test]
-fn a_user_with_few_rights_and_a_password_gets_in_and_another_does_not() {
+fn user_with_minimal_rights_connects_and_others_fail() {
     let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +eval +evalsha +get +set +pttl +del +time";
     let users = ["--user", "default", "off", "--user", "limits"].into_iter().chain(rights.split(' '));
     let server = Server::on_socket(&users.collect::<Vec<_>>());
@@ -78,7 +78,7 @@ fn clusters_and_sentinels_need_one_right_more() {
 }
 
 #[test]
-fn a_server_that_answers_but_lets_nobody_decide_is_down() {
+fn server_that_pings_but_cannot_write_is_down() {
     let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +script|load +get +set +pttl +del +time";
     let users = ["--user", "default", "on", "nopass", "~*", "+@all", "--user", "limits"];
     let server = Server::on_socket(&users.into_iter().chain(rights.split(' ')).collect::<Vec<_>>());

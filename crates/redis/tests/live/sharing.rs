@@ -53,7 +53,7 @@ fn admitted(stores: &[Lent], limits: &[Limit], times: usize, at: fn() -> Context
     })
 }
 
-// Seen failing on: one unit more than there is fits, in the script.
+// Fails when one unit more than there is fits, in the script.
 #[test]
 fn two_and_four_nodes_admit_exactly_the_limit() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
@@ -70,9 +70,9 @@ fn two_and_four_nodes_admit_exactly_the_limit() {
     }
 }
 
-// Seen failing on: one unit more than there is fits, in the script; a node asks for a slice with each request.
+// Fails when one unit more than there is fits, in the script; a node asks for a slice with each request.
 #[test]
-fn leases_admit_no_more_than_the_limit_and_no_less_once_they_are_given_back() {
+fn leases_admit_exactly_the_limit_once_returned() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let mut options = options(&server);
     options.clock = ClockSource::Server;
@@ -95,7 +95,7 @@ fn leases_admit_no_more_than_the_limit_and_no_less_once_they_are_given_back() {
 }
 
 #[test]
-fn a_refused_client_is_refused_without_asking_until_it_has_room() {
+fn refused_client_is_refused_from_cache_until_it_has_room() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let store = store(options(&server), &runtime);
     let limit = Limit::fixed_window(1, Period::HOUR);

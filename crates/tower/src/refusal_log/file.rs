@@ -242,9 +242,9 @@ fn is_same(_: &Metadata, _: &Metadata) -> bool {
 mod tests {
     use super::*;
 
-    /// Seen failing with every loss warned of.
+    /// Fails with every loss warned of.
     #[test]
-    fn lost_lines_are_warned_of_at_the_first_and_then_once_a_minute() {
+    fn lost_lines_are_warned_of_first_and_then_once_a_minute() {
         let folder = tempfile::tempdir().unwrap();
         let events = folder.path().join("events");
         let sink = Arc::new(File::create(&events).unwrap());

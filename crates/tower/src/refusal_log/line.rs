@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_the_one_that_was_agreed_on() {
+    fn refusal_line_has_the_documented_format() {
         let message = line(Some("203.0.113.50"), "example.org", "/login");
         let expected = "2026-11-15T19:00:00.123Z RATE_LIMIT client_ip=203.0.113.50 host=example.org path=/login status=429\n";
         assert_eq!(with_time(at(1_794_769_200_123), &message), expected);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_told_under_another_word() {
+    fn left_out_line_has_its_own_keyword() {
         let client = Whose::Client(Some("203.0.113.50".parse().unwrap()));
         for (whose, told) in [(client, "203.0.113.50"), (Whose::All, "*")] {
             let line = left_out(&LeftOut { whose, lines: 7, since: at(951_782_400_000) });
@@ -130,7 +130,7 @@ mod tests {
 
     /// From `date -u -d @N`.
     #[test]
-    fn dates_are_right_around_leap_days_and_the_turns_of_centuries() {
+    fn dates_are_right_around_leap_days_and_centuries() {
         for (seconds, date) in [
             (0, "1970-01-01T00:00:00"),
             (68_255_999, "1972-02-29T23:59:59"),
@@ -170,10 +170,10 @@ mod tests {
     }
 
     proptest! {
-        /// Seen failing with each of space, `=`, `%`, line feed and the brackets of `<cut>`
+        /// Fails with each of space, `=`, `%`, line feed and the brackets of `<cut>`
         /// let through as they are, and without the bound.
         #[test]
-        fn whatever_a_client_sends_stays_in_its_field_and_can_be_read_back(host in hostile(), path in hostile()) {
+        fn hostile_text_stays_in_its_field_and_can_be_decoded(host in hostile(), path in hostile()) {
             let line = line(Some("203.0.113.50"), &host, &path);
             prop_assert!(line.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '));
             prop_assert!(line.len() < 1_400, "{} bytes", line.len());

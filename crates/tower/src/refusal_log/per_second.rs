@@ -70,9 +70,9 @@ impl PerSecond {
 mod tests {
     use super::*;
 
-    /// Seen failing with a second of before that begins anew.
+    /// Fails with a second of before that begins anew.
     #[test]
-    fn each_second_has_so_many_lines_and_the_next_tells_how_many_more_there_were() {
+    fn line_rate_bounds_each_second_and_reports_left_out_lines() {
         let rate = PerSecond::new(NonZeroU32::new(2).unwrap());
         for (millis, is_there, told) in [
             (100_000, true, None),

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_lines_of_a_window_are_written_and_the_next_window_tells_the_rest() {
+    fn first_lines_are_written_and_next_window_reports_the_rest() {
         let samples = Samples::new(SAMPLING);
         for (second, is_written, lines) in [
             (100, true, 0),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_counted_apart_and_those_without_an_address_as_one() {
+    fn clients_are_sampled_by_address_and_unknown_ones_as_one() {
         let samples = Samples::new(SAMPLING);
         for who in [client(1), client(2), None] {
             let written: Vec<_> = (0..5).map(|_| samples.count(who, at(1)).is_written).collect();
@@ -256,9 +256,9 @@ mod tests {
         assert_eq!(samples.finish(), []);
     }
 
-    /// Seen failing without the sweep.
+    /// Fails without the sweep.
     #[test]
-    fn who_never_comes_back_is_told_of_too() {
+    fn left_out_lines_of_absent_client_are_reported() {
         let samples = Samples::new(SAMPLING);
         for _ in 0..10 {
             samples.count(client(1), at(0));
@@ -270,9 +270,9 @@ mod tests {
         assert_eq!(others.collect::<Vec<_>>(), [LeftOut { whose, lines: 7, since: at(0) }]);
     }
 
-    /// Seen failing with a sweep at each line that is written.
+    /// Fails with a sweep at each line that is written.
     #[test]
-    fn a_second_pays_for_one_sweep() {
+    fn sampler_sweeps_once_per_second() {
         let samples = Samples::new(SAMPLING.most_per_second(NonZeroU32::MAX));
         for loud in 0..4_000 {
             for _ in 0..4 {
@@ -288,9 +288,9 @@ mod tests {
         assert!(told(9_101, 61) >= MOST_TOLD);
     }
 
-    /// Seen failing with each of them counted among its client's first.
+    /// Fails with each of them counted among its client's first.
     #[test]
-    fn a_flood_from_everywhere_is_bounded_and_who_was_left_out_has_its_lines_later() {
+    fn distributed_flood_is_bounded_and_late_clients_get_lines() {
         let samples = Samples::new(SAMPLING.most_per_second(NonZeroU32::new(10).unwrap()));
         let written = |second| {
             let counted = (1..101).map(|who| samples.count(client(who), at(second)));
@@ -305,14 +305,14 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_hears_of_no_refusal_has_no_table() {
+    fn sampler_without_refusals_allocates_no_table() {
         let samples = Samples::new(SAMPLING);
         assert!(samples.finish().is_empty() && samples.sets.get().is_none());
     }
 
-    /// Seen failing with the loudest forgotten instead of the quietest.
+    /// Fails with the loudest forgotten instead of the quietest.
     #[test]
-    fn a_scan_of_addresses_makes_no_loud_client_unknown_and_loses_no_number() {
+    fn address_scan_keeps_loud_client_and_its_line_count() {
         let samples = Samples::new(SAMPLING.most_per_second(NonZeroU32::MAX));
         for _ in 0..1_000 {
             samples.count(client(1), at(0));
@@ -326,10 +326,10 @@ mod tests {
     proptest! {
         /// fail2ban's own rule, applied to all refusals and to the lines that are left:
         /// as many as `maxretry` within `findtime` ban, for as long again.
-        /// Seen failing with one line fewer written, and with a window that is longer
+        /// Fails with one line fewer written, and with a window that is longer
         /// than `findtime`.
         #[test]
-        fn whoever_counts_the_lines_bans_when_who_counts_the_refusals_does(
+        fn sampled_lines_ban_at_the_same_time_as_all_refusals(
             gaps in prop::collection::vec((prop_oneof![4 => Just(0), 3 => 1..25_u64, 1 => 55..65_u64], 0..3_u32), 1..80),
         ) {
             let samples = Samples::new(SAMPLING);

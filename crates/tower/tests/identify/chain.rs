@@ -19,7 +19,7 @@ fn identify(identity: &Identity, lines: &[(&str, &[u8])]) -> Client {
 }
 
 #[test]
-fn the_first_step_that_finds_something_names_the_client() {
+fn first_matching_identity_source_names_the_client() {
     let all: [(&str, &[u8]); 4] = [
         ("cookie", b"hivemind_session=abc"),
         ("x-session-id", b"xyz"),
@@ -63,7 +63,7 @@ fn only_a_client_that_is_known_by_its_address_needs_no_guard() {
 }
 
 #[test]
-fn an_empty_value_and_another_scheme_name_nobody() {
+fn empty_value_and_other_scheme_identify_no_client() {
     let lines: [&[(&str, &[u8])]; 10] = [
         &[("cookie", b"hivemind_session=")],
         &[("cookie", b"hivemind_session")],
@@ -95,9 +95,9 @@ fn a_scheme_is_read_in_any_case_and_a_cookie_in_any_line() {
     );
 }
 
-/// Seen failing with the first of several lines taken.
+/// Fails with the first of several lines taken.
 #[test]
-fn a_header_that_says_two_things_names_nobody_and_a_second_cookie_is_not_read() {
+fn contradicting_headers_and_second_cookie_are_ignored() {
     for (name, one, other) in [
         ("x-session-id", "abc", "xyz"),
         ("authorization", "Bearer abc", "Bearer xyz"),
@@ -114,7 +114,7 @@ fn a_header_that_says_two_things_names_nobody_and_a_second_cookie_is_not_read() 
 }
 
 #[test]
-fn a_credential_longer_than_any_server_reads_names_nobody() {
+fn overlong_credential_identifies_no_client() {
     let (most, more) = ("x".repeat(8_192), "x".repeat(8_193));
     for name in ["x-session-id", "x-api-key-id"] {
         assert_ne!(named(&[(name, most.as_bytes())]), "ip:203.0.113.9");
@@ -123,7 +123,7 @@ fn a_credential_longer_than_any_server_reads_names_nobody() {
 }
 
 #[test]
-fn what_cannot_be_a_step_is_refused_with_the_remedy() {
+fn invalid_identity_source_errors_name_the_remedy() {
     let nobody = |_: &http::request::Parts| None;
     let errors = [
         IdentitySource::session_in("a b", "x-sid").unwrap_err(),
@@ -154,10 +154,10 @@ fn values() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Seen failing with a session's name given without its prefix, and with an odd
+    /// Fails with a session's name given without its prefix, and with an odd
     /// API key id told as it is.
     #[test]
-    fn whatever_is_sent_a_name_has_its_layers_prefix_and_is_short(value in values(), step in 0..4_usize) {
+    fn hostile_client_name_is_prefixed_and_bounded(value in values(), step in 0..4_usize) {
         let header = ["x-session-id", "authorization", "x-api-key-id", "x-tenant"][step];
         let prefix = ["session:", "bearer:", "apikey:", "custom:t:"][step];
         let tenant = IdentitySource::custom("t", |request| {

@@ -104,7 +104,7 @@ fn oracle(header: ForwardingHeader, hops: &[IpAddr], peer: IpAddr) -> Option<IpA
 }
 
 proptest! {
-    /// Seen failing with the walk begun at the left, with the header read whoever the
+    /// Fails with the walk begun at the left, with the header read whoever the
     /// peer is, with garbage skipped, with quotes or escapes not minded, with mapped
     /// addresses kept, and with only the last line read.
     #[test]

@@ -30,7 +30,7 @@ fn by_forwarded(line: &str) -> String {
 }
 
 #[test]
-fn by_default_no_header_says_anything_about_the_address() {
+fn headers_are_ignored_for_the_address_by_default() {
     let lines = [
         ("x-forwarded-for", "198.51.100.7"),
         ("forwarded", "for=198.51.100.7"),
@@ -42,9 +42,9 @@ fn by_default_no_header_says_anything_about_the_address() {
     assert_eq!(client(&ClientAddress::default(), "a Unix socket", &lines), "unknown");
 }
 
-/// Seen failing with the header read whoever the peer is.
+/// Fails with the header read whoever the peer is.
 #[test]
-fn only_a_trusted_peer_is_believed_and_only_in_its_one_header() {
+fn only_the_configured_header_of_a_trusted_peer_is_read() {
     let lines = [("x-forwarded-for", "198.51.100.7")];
     assert_eq!(client(&proxies(XFF), "203.0.113.9", &lines), "203.0.113.9");
     assert_eq!(client(&proxies(XFF), "a Unix socket", &lines), "unknown");
@@ -54,7 +54,7 @@ fn only_a_trusted_peer_is_believed_and_only_in_its_one_header() {
     assert_eq!(client(&proxies(XFF), PROXY, &[("forwarded", "for=198.51.100.7")]), PROXY);
 }
 
-/// Seen failing with the walk begun at the left.
+/// Fails with the walk begun at the left.
 #[test]
 fn the_first_untrusted_address_from_the_right_is_the_client() {
     for (line, named) in [
@@ -162,7 +162,7 @@ fn forwarded_is_read_to_the_letter() {
     }
 }
 
-/// Seen failing with commas looked for from the left, quotes open.
+/// Fails with commas looked for from the left, quotes open.
 #[test]
 fn an_open_quote_hides_nothing_that_a_proxy_appends() {
     for forged in
@@ -190,9 +190,9 @@ fn hops_are_counted_from_the_right_whatever_their_addresses() {
     assert_eq!(client(&address, "a Unix socket", &[("x-forwarded-for", "x")]), "unknown");
 }
 
-/// Seen failing without each of the two bounds.
+/// Fails without each of the two bounds.
 #[test]
-fn how_much_is_read_is_bounded() {
+fn forwarded_header_reading_is_bounded() {
     let many = format!("203.0.113.9{}", ", 10.0.0.2".repeat(32));
     assert_eq!(by_xff(&many), "10.0.0.2", "hops");
     assert_eq!(by_xff(&many.replacen(", 10.0.0.2", "", 1)), "203.0.113.9");
@@ -208,7 +208,7 @@ fn how_much_is_read_is_bounded() {
 }
 
 #[test]
-fn the_leftmost_is_believed_only_where_that_was_asked_for() {
+fn leftmost_address_is_used_only_if_configured() {
     let address = ClientAddress::legacy_leftmost(XFF);
     assert_eq!(client(&address, "203.0.113.9", &[("x-forwarded-for", "198.51.100.7:1, x")]), "198.51.100.7");
     assert_eq!(client(&address, "203.0.113.9", &[("x-forwarded-for", "x, 198.51.100.7")]), "203.0.113.9");
@@ -219,7 +219,7 @@ fn the_leftmost_is_believed_only_where_that_was_asked_for() {
 }
 
 #[test]
-fn whom_to_trust_is_read_or_refused_with_the_remedy() {
+fn trusted_networks_parse_or_errors_name_the_remedy() {
     let trusted = |network: &str| ClientAddress::behind_proxies([network], XFF);
     for (network, peer, is_trusted) in [
         ("10.0.0.1", "10.0.0.1", true),
@@ -248,7 +248,7 @@ fn whom_to_trust_is_read_or_refused_with_the_remedy() {
 }
 
 #[test]
-fn believing_the_leftmost_is_warned_of_when_it_is_made_and_not_at_each_request() {
+fn legacy_leftmost_warns_once_at_construction() {
     let folder = tempfile::tempdir().unwrap();
     let events = folder.path().join("events");
     let sink = std::sync::Arc::new(std::fs::File::create(&events).unwrap());

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 #[tokio::test]
-async fn who_passes_is_told_of_its_limit_in_both_families() {
+async fn admitted_response_has_both_header_families() {
     let server = Server::start(&limiter(api(PartialLimit::new()), &clock())).await;
     let answer = server.get("/").await;
     assert_eq!((answer.status, answer.body.as_str()), (200, "hello"));
@@ -23,7 +23,7 @@ async fn who_passes_is_told_of_its_limit_in_both_families() {
 }
 
 #[tokio::test]
-async fn who_is_refused_gets_a_problem_that_says_when_to_come_back_and_the_service_is_not_asked() {
+async fn refusal_is_problem_with_retry_after_and_skips_service() {
     let minutely = PartialLimit::new().requests(6).window(Duration::from_secs(60)).burst(1);
     let server = Server::start(&limiter(api(minutely), &clock())).await;
     assert_eq!(server.get("/").await.status, 200);
@@ -52,7 +52,7 @@ async fn who_is_refused_gets_a_problem_that_says_when_to_come_back_and_the_servi
 }
 
 #[tokio::test]
-async fn a_limit_of_nothing_refuses_and_tells_no_wait_because_none_helps() {
+async fn limit_of_zero_refuses_without_retry_after() {
     let closed = PartialLimit::new().requests(0).algorithm(hivemind_tower::Algorithm::FixedWindow);
     let server = Server::start(&limiter(api(closed), &clock())).await;
     let answer = server.get("/").await;
@@ -62,7 +62,7 @@ async fn a_limit_of_nothing_refuses_and_tells_no_wait_because_none_helps() {
 }
 
 #[tokio::test]
-async fn text_is_for_who_prefers_it_and_for_all_where_it_is_configured() {
+async fn refusal_is_text_if_preferred_or_configured() {
     let server = Server::start(&limiter(api(bucket(1, 1)), &clock())).await;
     server.get("/").await;
     let answer = server.ask("GET /", &[("Accept", "text/plain")]).await;
@@ -93,7 +93,7 @@ async fn an_answer_of_your_own_is_completed_with_the_headers() {
 }
 
 #[tokio::test]
-async fn each_family_of_headers_can_be_had_alone_or_none_and_retry_after_stays() {
+async fn header_families_can_be_selected_and_retry_after_stays() {
     for (headers, ietf, x) in
         [(Headers::Ietf, true, false), (Headers::X, false, true), (Headers::Off, false, false)]
     {
@@ -111,7 +111,7 @@ async fn each_family_of_headers_can_be_had_alone_or_none_and_retry_after_stays()
 }
 
 #[tokio::test]
-async fn a_reset_can_be_told_as_a_span() {
+async fn reset_header_can_be_a_span() {
     let limiter = builder(api(bucket(1, 30)), &clock()).reset_delta().build().unwrap();
     let server = Server::start(&limiter).await;
     server.get("/").await;
@@ -120,9 +120,9 @@ async fn a_reset_can_be_told_as_a_span() {
     assert_eq!(answer.header("ratelimit"), Some(r#""api";r=28;t=2"#));
 }
 
-/// Seen failing with the content type alone as the sign of gRPC.
+/// Fails with the content type alone as the sign of gRPC.
 #[tokio::test]
-async fn only_a_call_of_grpc_is_answered_as_one_and_no_request_can_ask_for_a_200() {
+async fn only_grpc_calls_get_a_grpc_refusal() {
     use http::{Method, Request, Version};
     use tower::{Layer, ServiceExt};
     let limiter = limiter(api(bucket(1, 1)), &clock());

@@ -20,9 +20,9 @@ fn policy(answer: &Answer) -> (u16, Option<&str>, Option<&str>) {
 const API: Option<&str> = Some(r#""api";q=1;w=1"#);
 const ADDRESS: Option<&str> = Some(r#""address";q=1;w=1"#);
 
-/// Seen failing with the client's mode on both charges.
+/// Fails with the client's mode on both charges.
 #[tokio::test]
-async fn a_limit_in_dry_run_leaves_the_guard_in_force_and_is_not_what_refuses() {
+async fn dry_run_limit_keeps_guard_active_and_never_refuses() {
     let server = start(api(bucket(1, 1).dry_run(true)).ip_guard(bucket(1, 2))).await;
     assert_eq!(policy(&ask_as(&server, "a").await), (200, API, None));
     assert_eq!(policy(&ask_as(&server, "a").await), (200, API, Some("refused")));
@@ -30,9 +30,9 @@ async fn a_limit_in_dry_run_leaves_the_guard_in_force_and_is_not_what_refuses() 
     assert_eq!(server.asked(), 2);
 }
 
-/// Seen failing likewise.
+/// Fails likewise.
 #[tokio::test]
-async fn a_guard_in_dry_run_refuses_nobody_and_leaves_the_limit_in_force() {
+async fn dry_run_guard_never_refuses_and_keeps_limit_active() {
     let server = start(api(bucket(1, 2)).ip_guard(bucket(1, 1).dry_run(true))).await;
     assert_eq!(policy(&ask_as(&server, "a").await), (200, API, None));
     assert_eq!(policy(&ask_as(&server, "b").await), (200, ADDRESS, Some("refused")));
@@ -40,9 +40,9 @@ async fn a_guard_in_dry_run_refuses_nobody_and_leaves_the_limit_in_force() {
     assert_eq!(policy(&ask_as(&server, "b").await), (429, API, None));
 }
 
-/// Seen failing likewise.
+/// Fails likewise.
 #[tokio::test]
-async fn a_request_is_held_back_by_its_own_limit_whatever_a_guard_in_dry_run_says() {
+async fn request_is_delayed_by_its_limit_despite_dry_run_guard() {
     let held = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&held);
     let limits = api(bucket(1, 3).delay(0)).ip_guard(bucket(1, 1).dry_run(true));

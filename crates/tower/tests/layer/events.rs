@@ -50,7 +50,7 @@ impl Visit for Line {
 }
 
 #[tokio::test]
-async fn a_refusal_is_an_event_that_names_the_client_and_no_credential() {
+async fn refusal_event_names_client_without_credential() {
     let heard = Heard::default();
     let _listening = heard.listen();
     let service = ServiceLimits::new("api").endpoint("POST /login", bucket(1, 1));
@@ -65,7 +65,7 @@ async fn a_refusal_is_an_event_that_names_the_client_and_no_credential() {
 }
 
 #[tokio::test]
-async fn a_dry_runs_refusals_are_events_that_say_so() {
+async fn dry_run_refusals_are_marked_events() {
     let heard = Heard::default();
     let _listening = heard.listen();
     let server = Server::start(&limiter(api(bucket(1, 1).dry_run(true)), &clock())).await;
@@ -74,9 +74,9 @@ async fn a_dry_runs_refusals_are_events_that_say_so() {
     assert!(events.len() == 1 && events[0].ends_with("dry_run=true left_out=0"), "{events:?}");
 }
 
-/// Whatever the flood calls itself. Seen failing with an event for each refusal.
+/// Whatever the flood calls itself. Fails with an event for each refusal.
 #[tokio::test]
-async fn a_flood_is_so_many_events_and_then_their_number() {
+async fn flood_logs_first_events_and_then_their_number() {
     let heard = Heard::default();
     let _listening = heard.listen();
     let clock = clock();
@@ -111,7 +111,7 @@ fn a_capped_limit_is_warned_of_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_hands_in_no_address_is_warned_of_once() {
+async fn missing_peer_address_is_warned_of_once() {
     let heard = Heard::default();
     let _listening = heard.listen();
     let limiter = RateLimiter::new(api(bucket(1, 50))).unwrap();
@@ -121,7 +121,7 @@ async fn a_server_that_hands_in_no_address_is_warned_of_once() {
     assert_eq!(heard.lines("without its peer's address").len(), expected);
 }
 
-/// Seen failing with a dry run's refusals in the log.
+/// Fails with a dry run's refusals in the log.
 #[tokio::test]
 async fn a_refusal_is_a_line_for_fail2ban_and_a_dry_runs_is_not() {
     let heard = Heard::default();
@@ -151,7 +151,7 @@ async fn refused(limiter: &RateLimiter, times: usize) {
 }
 
 #[tokio::test]
-async fn what_was_left_out_of_the_events_is_told_at_the_end() {
+async fn left_out_events_are_reported_at_the_end() {
     let heard = Heard::default();
     let _listening = heard.listen();
     let limiter = limiter(api(bucket(1, 1)), &clock());
@@ -164,7 +164,7 @@ async fn what_was_left_out_of_the_events_is_told_at_the_end() {
 }
 
 #[tokio::test]
-async fn limiters_share_a_log_that_can_be_flushed_and_asked() {
+async fn limiters_share_a_refusal_log_that_can_be_flushed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("refusals.log");
     let log = Arc::new(RefusalLog::appending_to(&file).unwrap());

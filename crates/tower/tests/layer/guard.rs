@@ -8,9 +8,9 @@ async fn ask_as(server: &Server, token: usize) -> crate::support::Answer {
     server.ask("GET /", &[("Authorization", &format!("Bearer {token}"))]).await
 }
 
-/// Seen failing with the guard left out of the batch.
+/// Fails with the guard left out of the batch.
 #[tokio::test]
-async fn who_makes_up_a_token_for_each_request_meets_the_guard_of_its_address() {
+async fn client_with_made_up_tokens_is_limited_by_address_guard() {
     let server = Server::start(&limiter(Limits::new().platform(bucket(1, 2)), &clock())).await;
     for token in 0..20 {
         assert_eq!(ask_as(&server, token).await.status, 200, "ten times a burst of two");
@@ -29,9 +29,9 @@ async fn a_client_known_by_its_address_is_charged_to_no_guard() {
     assert_eq!(server.statuses(6, "/").await, [200, 200, 200, 200, 200, 429]);
 }
 
-/// Seen failing with two batches, the client's own decided first.
+/// Fails with two batches, the client's own decided first.
 #[tokio::test]
-async fn a_request_that_the_guard_refuses_spends_nothing_of_its_client() {
+async fn request_refused_by_guard_spends_nothing_of_its_client() {
     let clock = clock();
     let server = Server::start(&limiter(api(bucket(1, 5)).ip_guard(bucket(1, 1)), &clock)).await;
     assert_eq!(ask_as(&server, 1).await.remaining(), 4);
@@ -59,9 +59,9 @@ async fn the_guard_is_one_over_all_services_and_can_be_switched_off() {
     }
 }
 
-// Seen failing on: one guard for everything, wide enough for the most generous limit.
+// Fails with one guard for everything, wide enough for the most generous limit.
 #[tokio::test]
-async fn who_makes_up_names_spends_no_more_at_a_strict_endpoint_than_ten_times_its_own_limit() {
+async fn strict_endpoint_guard_is_ten_times_its_own_limit() {
     let api = ServiceLimits::new("api").endpoint("POST /login", bucket(1, 3));
     let limits = Limits::new().platform(bucket(100, 100)).service(api);
     let server = Server::start(&limiter(limits, &clock())).await;
@@ -81,7 +81,7 @@ async fn who_makes_up_names_spends_no_more_at_a_strict_endpoint_than_ten_times_i
 }
 
 #[tokio::test]
-async fn a_guard_that_is_written_down_holds_for_whatever_is_not_stricter_in_every_way() {
+async fn configured_guard_applies_unless_limit_is_stricter() {
     // Ten times the limit is faster than the guard, so that the guard is what holds.
     let limits = api(bucket(1, 5)).ip_guard(bucket(1, 60));
     let server = Server::start(&limiter(limits, &clock())).await;

@@ -40,9 +40,9 @@ impl Told {
     }
 }
 
-/// Seen failing with the header read whoever the peer is.
+/// Fails with the header read whoever the peer is.
 #[tokio::test]
-async fn who_is_not_a_proxy_chooses_no_bucket_by_whatever_it_sends() {
+async fn direct_client_cannot_choose_its_bucket_by_headers() {
     for address in [
         ClientAddress::peer(),
         ClientAddress::behind_proxies(["127.0.0.1/32"], ForwardingHeader::XForwardedFor).unwrap(),
@@ -64,7 +64,7 @@ async fn who_is_not_a_proxy_chooses_no_bucket_by_whatever_it_sends() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_the_client_is_who_the_proxy_saw_however_the_rest_is_written() {
+async fn client_behind_proxy_is_the_address_the_proxy_saw() {
     let mut told = Told::behind_proxy(ForwardingHeader::XForwardedFor).await;
     let hops = |count: usize| vec!["198.51.100.1"; count].join(", ");
     // Each ends with what the proxy appended.
@@ -102,7 +102,7 @@ async fn behind_a_proxy_the_client_is_who_the_proxy_saw_however_the_rest_is_writ
 }
 
 #[tokio::test]
-async fn forwarded_is_read_with_its_quotes_and_what_a_client_opens_hides_nothing() {
+async fn open_quote_in_forwarded_does_not_hide_proxy_hops() {
     let mut told = Told::behind_proxy(ForwardingHeader::Forwarded).await;
     for (line, whose) in [
         ("for=203.0.113.9", "203.0.113.9"),
@@ -130,7 +130,7 @@ async fn forwarded_is_read_with_its_quotes_and_what_a_client_opens_hides_nothing
 }
 
 #[tokio::test]
-async fn a_credential_that_is_repeated_over_long_or_obfuscated_is_nobodys() {
+async fn repeated_or_overlong_credential_identifies_no_client() {
     let mut told = Told::start(ClientAddress::peer()).await;
     let long = "x".repeat(9_000);
     let bearer = format!("Bearer {long}");

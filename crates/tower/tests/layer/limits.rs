@@ -16,7 +16,7 @@ fn first(limits: Limits, kind: LimitKind, endpoint: &str) -> hivemind_core::Limi
 }
 
 #[test]
-fn a_field_comes_from_the_endpoint_else_the_service_else_the_platform() {
+fn limit_fields_inherit_from_endpoint_service_and_platform() {
     let service = ServiceLimits::new("shop")
         .limit(PartialLimit::new().requests(50))
         .endpoint("/login", PartialLimit::new().burst(3).algorithm(Algorithm::TokenBucket));
@@ -35,7 +35,7 @@ fn a_field_comes_from_the_endpoint_else_the_service_else_the_platform() {
 }
 
 #[test]
-fn every_limit_is_capped_at_the_platforms_maximum_and_shown_beside_what_was_configured() {
+fn limits_are_capped_and_listed_with_configured_values() {
     let service = ServiceLimits::new("shop")
         .limit(PartialLimit::new().requests(5_000))
         .endpoint("/all", PartialLimit::new().requests(9_000).algorithm(Algorithm::SlidingWindow));
@@ -52,7 +52,7 @@ fn every_limit_is_capped_at_the_platforms_maximum_and_shown_beside_what_was_conf
 }
 
 #[tokio::test]
-async fn an_endpoint_is_found_by_method_and_path_and_has_a_bucket_of_its_own() {
+async fn endpoint_matches_method_and_path_and_has_own_bucket() {
     let service = ServiceLimits::new("api")
         .limit(bucket(1, 50))
         .endpoint("POST /login", bucket(1, 1))
@@ -97,7 +97,7 @@ async fn clients_and_services_have_buckets_of_their_own() {
     assert_eq!(server.ask_from(Ipv4Addr::new(127, 0, 0, 3), "GET /", &[]).await.status, 200);
 }
 
-/// Seen failing with the service's own name in the global bucket's key.
+/// Fails with the service's own name in the global bucket's key.
 #[tokio::test]
 async fn a_global_scope_is_one_bucket_over_all_services() {
     let limiter = limiter(Limits::new().platform(bucket(1, 2)).global_scope(), &clock());
@@ -127,7 +127,7 @@ async fn each_level_can_have_its_algorithm() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_place_and_its_remedy() {
+fn invalid_limits_errors_name_place_and_remedy() {
     let shop = || ServiceLimits::new("shop");
     let with = |service| Limits::new().service(service);
     let zero = PartialLimit::new().requests(0);

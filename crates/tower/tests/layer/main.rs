@@ -1,5 +1,5 @@
 //! The layer before real servers, asked over real sockets, by a clock that stands still.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may fail it")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test helper may panic")]
 
 mod answers;
 mod dry_run;

@@ -26,7 +26,7 @@ fn held_back(limits: Limits, clock: &ManualClock) -> (RateLimiter, Arc<Mutex<Vec
 
 /// nginx: `rate=10r/s burst=5`, and `delay=2` beside.
 #[tokio::test]
-async fn requests_wait_for_their_turn_as_nginx_makes_them_without_nodelay() {
+async fn delayed_requests_wait_like_nginx_without_nodelay() {
     for (after, delays) in [(0, vec![100, 200, 300, 400, 500]), (2, vec![100, 200, 300])] {
         let (limiter, held) = held_back(api(bucket(10, 6).delay(after)), &clock());
         let server = Server::start(&limiter).await;
@@ -36,7 +36,7 @@ async fn requests_wait_for_their_turn_as_nginx_makes_them_without_nodelay() {
     }
 }
 
-/// Seen failing with a delay that counts from the tokens left in whole.
+/// Fails with a delay that counts from the tokens left in whole.
 #[tokio::test]
 async fn a_delay_is_exact_to_parts_of_a_token() {
     let clock = clock();
@@ -50,7 +50,7 @@ async fn a_delay_is_exact_to_parts_of_a_token() {
 
 /// By tokio's own timer, whose clock is paused and leaps to the end of what all tasks wait for.
 #[tokio::test(start_paused = true)]
-async fn a_delayed_request_holds_no_thread_and_is_asked_when_its_turn_has_come() {
+async fn delayed_request_holds_no_thread_and_runs_after_its_delay() {
     let limiter = builder(api(bucket(1, 3).delay(0)), &clock()).build().unwrap();
     let inner = service_fn(|_: Request<Empty<Bytes>>| async {
         Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
@@ -71,7 +71,7 @@ async fn a_delayed_request_holds_no_thread_and_is_asked_when_its_turn_has_come()
 }
 
 #[tokio::test]
-async fn a_dry_run_counts_and_passes_and_says_so() {
+async fn dry_run_counts_passes_and_sets_its_header() {
     let clock = clock();
     let service = ServiceLimits::new("api")
         .limit(bucket(1, 1).dry_run(true))
@@ -87,7 +87,7 @@ async fn a_dry_run_counts_and_passes_and_says_so() {
 }
 
 #[tokio::test]
-async fn switched_off_it_passes_everything_counts_nothing_and_says_nothing() {
+async fn disabled_limiter_passes_all_without_headers() {
     let clock = clock();
     let limiter = limiter(api(bucket(1, 1)).enabled(false), &clock);
     let server = Server::start(&limiter).await;
@@ -125,7 +125,7 @@ impl Service<Request<Empty<Bytes>>> for Busy {
 
 /// Seen hanging with the layer ready only when its service is.
 #[tokio::test]
-async fn a_refusal_waits_for_nobody_and_a_pass_waits_until_the_service_is_ready() {
+async fn refusal_is_immediate_and_pass_waits_for_readiness() {
     let limiter = limiter(api(bucket(1, 1)), &clock());
     let service = limiter.layer("api").layer(Busy);
     let mut passed = std::pin::pin!(service.clone().oneshot(Request::new(Empty::new())));

@@ -8,9 +8,9 @@ fn api() -> ServiceLimits {
     ServiceLimits::new("api").limit(bucket(1, 50))
 }
 
-// Seen failing on: a bucket for each pattern, named by it.
+// Fails with a bucket for each pattern, named by it.
 #[tokio::test]
-async fn the_methods_of_one_endpoint_share_a_bucket_that_is_told_by_its_name() {
+async fn methods_of_named_endpoint_share_a_bucket() {
     let export = api().named_endpoint("export", ["POST", "PUT"], "/users/{id}/export", bucket(1, 2));
     let server = Server::start(&limiter(Limits::new().service(export), &clock())).await;
     let first = server.ask("POST /users/1/export", &[]).await;
@@ -22,7 +22,7 @@ async fn the_methods_of_one_endpoint_share_a_bucket_that_is_told_by_its_name() {
 }
 
 #[tokio::test]
-async fn without_methods_an_endpoint_is_for_all_of_them_and_one_with_a_method_is_nearer() {
+async fn endpoint_with_method_beats_one_without() {
     let service = api().named_endpoint("all", [""; 0], "/files/{*path}", bucket(1, 20)).named_endpoint(
         "read",
         ["GET"],
@@ -44,9 +44,9 @@ fn a_counter_stays_with_the_name_when_its_path_changes() {
     assert!(all.iter().any(|limit| limit.endpoint == "export"), "{all:?}");
 }
 
-// Seen failing on: the check of names left out, so that `*` was the service's own bucket.
+// Fails with the check of names left out, so that `*` was the service's own bucket.
 #[test]
-fn a_name_that_cannot_be_told_or_is_there_twice_is_refused() {
+fn invalid_or_duplicate_endpoint_name_is_rejected() {
     let check = |limits: Limits| limits.check().unwrap_err();
     for name in ["", "*", "a b", "\"", &"a".repeat(65)] {
         let service = api().named_endpoint(name, ["GET"], "/", PartialLimit::new());

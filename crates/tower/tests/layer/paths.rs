@@ -14,7 +14,7 @@ async fn are_charged(server: &Server, requests: &[(&str, u64)]) {
     }
 }
 
-/// Seen failing with HEAD found only among the endpoints of every method.
+/// Fails with HEAD found only among the endpoints of every method.
 #[tokio::test]
 async fn head_is_charged_as_get_unless_it_has_an_endpoint_of_its_own() {
     let service = ServiceLimits::new("api")
@@ -29,7 +29,7 @@ async fn head_is_charged_as_get_unless_it_has_an_endpoint_of_its_own() {
     are_charged(&server, &[("HEAD /d", 49), ("POST /a", 48)]).await;
 }
 
-/// Seen failing with the whole path decoded, by which `a%2Fb` became two segments.
+/// Fails with the whole path decoded, by which `a%2Fb` became two segments.
 #[tokio::test]
 async fn an_encoded_slash_is_part_of_its_segment() {
     let service = ServiceLimits::new("api")
@@ -44,10 +44,10 @@ async fn an_encoded_slash_is_part_of_its_segment() {
     are_charged(&server, &[("GET /users/%2F/avatar", 4), ("GET /%75sers/%FF/%61vatar", 19)]).await;
 }
 
-/// One server reads a path as it comes, as axum does, another decodes it first. Seen failing with the decoded
+/// One server reads a path as it comes, as axum does, another decodes it first. Fails with the decoded
 /// reading alone.
 #[tokio::test]
-async fn a_path_that_can_be_read_in_two_ways_is_charged_to_the_stricter() {
+async fn ambiguous_path_is_charged_to_the_stricter_endpoint() {
     let service = ServiceLimits::new("api")
         .limit(bucket(5, 50))
         .endpoint("/users/{id}", bucket(1, 9))
@@ -62,7 +62,7 @@ async fn a_path_that_can_be_read_in_two_ways_is_charged_to_the_stricter() {
 
 /// Seen failing as a conflict.
 #[tokio::test]
-async fn two_endpoints_for_one_path_may_name_its_parameters_differently() {
+async fn endpoints_of_one_path_may_name_parameters_differently() {
     let service = ServiceLimits::new("api")
         .limit(bucket(1, 50))
         .endpoint("GET /users/{id}/{{x}}/{*rest}", bucket(1, 9))

@@ -10,7 +10,7 @@ use tower::{Layer, Service, ServiceExt};
 
 /// Seen panicking in tower's limit, which was asked without having said that it is ready.
 #[tokio::test]
-async fn a_clone_is_not_ready_because_the_one_it_comes_from_was() {
+async fn cloned_service_is_not_ready() {
     let limiter = limiter(api(bucket(1, 5)), &clock());
     let mut service = limiter.layer("api").layer(ConcurrencyLimitLayer::new(1).layer(hello()));
     for _ in 0..2 {
@@ -38,7 +38,7 @@ impl Store for Silent {
 /// Seen hanging with the service that was ready kept for the whole wait. What is left of the layer's
 /// service lives on, as under a buffer: it may not keep the room either.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_held_back_or_waits_for_a_store_keeps_nobody_out_of_the_service() {
+async fn delayed_request_does_not_hold_service_readiness() {
     let builder = || builder(api(bucket(1, 3).delay(0)), &clock()).sleeper(|_| std::future::pending());
     let store = builder().store(Arc::new(Silent), KeySeed::from_cluster_id("test"));
     for (limiter, undelayed) in [(builder().build().unwrap(), 1), (store.build().unwrap(), 0)] {

@@ -5,7 +5,7 @@ use axum::{Extension, Router, routing::get};
 use hivemind_tower::{Decision, LimitKind, Limits, RateLimiter, ServiceLimits};
 
 #[tokio::test]
-async fn a_handler_sees_what_was_decided() {
+async fn handler_gets_decision_from_extensions() {
     let limiter = limiter(api(bucket(1, 5)), &clock());
     let seen = |Extension(decision): Extension<Decision>| async move {
         assert_eq!((decision.is_allowed(), decision.remaining()), (true, 4));
@@ -18,9 +18,9 @@ async fn a_handler_sees_what_was_decided() {
     assert_eq!((answer.status, answer.body.as_str()), (200, "ip:127.0.0.1"));
 }
 
-/// Seen failing with a refund that spends.
+/// Fails with a refund that spends.
 #[tokio::test]
-async fn a_refund_gives_back_and_a_debit_takes_what_was_not_there() {
+async fn refund_returns_cost_and_debit_overdraws() {
     let limiter = limiter(api(bucket(1, 5)), &clock());
     let free = |Extension(decision): Extension<Decision>| async move {
         decision.refund(1).await.unwrap().to_string()
@@ -63,17 +63,17 @@ fn refunding(limiter: &RateLimiter, cost: u64) -> Router {
     Router::new().route("/free", get(free)).route("/", hello).layer(limiter.layer("api"))
 }
 
-/// Seen failing with refunds that go to the store as they come.
+/// Fails with refunds that go to the store as they come.
 #[tokio::test]
-async fn a_refund_gives_back_what_its_request_spent_once_and_no_more() {
+async fn refund_returns_spent_cost_once() {
     let server = Server::serve(refunding(&limiter(api(bucket(1, 5)), &clock()), 5)).await;
     server.statuses(2, "/").await;
     assert_eq!(server.get("/free").await.body, "3 3");
 }
 
-/// Seen failing likewise: the limiter's own dry run minted tokens.
+/// Fails likewise: the limiter's own dry run minted tokens.
 #[tokio::test]
-async fn what_a_dry_run_did_not_take_is_not_given_back() {
+async fn refund_skips_cost_that_dry_run_did_not_take() {
     let server = Server::serve(refunding(&limiter(api(bucket(1, 1).dry_run(true)), &clock()), 1)).await;
     server.get("/").await;
     let answer = server.get("/free").await;
@@ -81,7 +81,7 @@ async fn what_a_dry_run_did_not_take_is_not_given_back() {
 }
 
 #[tokio::test]
-async fn what_was_debited_can_be_given_back_as_well() {
+async fn refund_can_return_debited_cost() {
     let limiter = limiter(api(bucket(1, 5)), &clock());
     let dear = |Extension(decision): Extension<Decision>| async move {
         let debited = decision.debit(2).await.unwrap();
@@ -91,9 +91,9 @@ async fn what_was_debited_can_be_given_back_as_well() {
     assert_eq!(server.get("/").await.body, "2 5");
 }
 
-/// Seen failing with the limit that the request was decided by.
+/// Fails with the limit that the request was decided by.
 #[tokio::test]
-async fn after_a_reload_a_refund_goes_by_the_limit_in_force() {
+async fn refund_after_reload_uses_active_limit() {
     let limits = |burst| {
         let service = ServiceLimits::new("api").endpoint("/", bucket(1, burst));
         Limits::new().service(service).ip_guard(bucket(1, 100 * burst))

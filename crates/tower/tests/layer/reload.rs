@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use tower::{Layer, ServiceExt, service_fn};
 
 #[tokio::test]
-async fn a_changed_limit_goes_on_from_what_its_clients_have_used() {
+async fn changed_limit_continues_from_used_budget() {
     let limiter = limiter(api(bucket(1, 10)), &clock());
     let server = Server::start(&limiter).await;
     for left in (4..10).rev() {
@@ -29,17 +29,17 @@ async fn a_changed_limit_goes_on_from_what_its_clients_have_used() {
 }
 
 #[tokio::test]
-async fn limits_that_make_no_sense_change_nothing() {
+async fn invalid_limits_change_nothing_on_reload() {
     let limiter = limiter(api(bucket(1, 1)), &clock());
     let before = limiter.effective_limits();
     assert!(limiter.reload(&api(PartialLimit::new().requests(0))).is_err());
     assert_eq!(limiter.effective_limits(), before);
 }
 
-/// Each request is met by a reload half-way, while its client is identified. Seen failing with the
+/// Each request is met by a reload half-way, while its client is identified. Fails with the
 /// guard taken from a second load of the limits.
 #[tokio::test]
-async fn no_request_is_in_the_old_limits_and_the_new_at_once() {
+async fn request_never_mixes_old_and_new_limits() {
     let limits = |burst: u32| Limits::new().platform(bucket(1, burst)).ip_guard(bucket(1, burst));
     let (reloaded, reloads) = (Arc::new(OnceLock::<RateLimiter>::new()), AtomicU32::new(0));
     let limiter = Arc::clone(&reloaded);

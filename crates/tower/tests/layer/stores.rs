@@ -104,7 +104,7 @@ pub(crate) fn seed() -> KeySeed {
 }
 
 #[tokio::test]
-async fn a_store_that_has_to_be_waited_for_decides_all_the_same() {
+async fn async_store_decides_requests() {
     let limits = api(bucket(1, 2)).ip_guard(bucket(1, 3));
     let limiter = builder(limits, &clock()).store(Distant::new(), seed()).build().unwrap();
     let server = Server::start(&limiter).await;
@@ -116,7 +116,7 @@ async fn a_store_that_has_to_be_waited_for_decides_all_the_same() {
 }
 
 #[tokio::test]
-async fn requests_pass_while_the_store_fails_with_a_warning_now_and_then_and_limits_hold_when_it_is_back() {
+async fn failing_store_passes_requests_with_throttled_warnings() {
     let heard = Heard::default();
     let _listening = heard.listen();
     let (store, clock) = (Distant::new(), clock());
@@ -136,7 +136,7 @@ async fn requests_pass_while_the_store_fails_with_a_warning_now_and_then_and_lim
 }
 
 #[tokio::test]
-async fn failing_closed_is_no_refusal_but_an_outage_and_the_service_is_not_asked() {
+async fn fail_closed_returns_503_and_skips_the_service() {
     let store = Distant::new();
     store.fails.store(true, Ordering::SeqCst);
     let limiter = builder(api(bucket(1, 1)), &clock()).store(store, seed()).fail_closed().build().unwrap();
@@ -156,9 +156,9 @@ async fn a_memory_store_can_be_shared() {
     }
 }
 
-/// Seen failing with the outcome read from the verdicts, and nothing at all taken for a pass.
+/// Fails with the outcome read from the verdicts, and nothing at all taken for a pass.
 #[tokio::test]
-async fn a_request_passes_exactly_if_the_store_says_that_all_of_it_does() {
+async fn request_passes_only_if_the_store_commits_its_batch() {
     let verdict = |outcome| Verdict { outcome, available: 1, remaining: 1, reset_after: Duration::ZERO };
     let (admitted, refused) = (Outcome::Admitted, Outcome::Refused { retry_after: None });
     for (verdicts, status) in [
@@ -176,7 +176,7 @@ async fn a_request_passes_exactly_if_the_store_says_that_all_of_it_does() {
 
 /// By tokio's own timer, which leaps to the end of what all tasks wait for. Seen hanging without a timeout.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_store_waits_so_long_and_then_it_has_failed() {
+async fn store_wait_ends_after_its_timeout() {
     let set = Duration::from_millis(20);
     for (timeout, expected) in [(None, Duration::from_millis(50)), (Some(set), set)] {
         for (fails_closed, status) in [(false, StatusCode::OK), (true, StatusCode::SERVICE_UNAVAILABLE)] {
@@ -196,7 +196,7 @@ async fn who_waits_for_a_store_waits_so_long_and_then_it_has_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refund_waits_no_longer_for_its_store_than_a_request() {
+async fn refund_wait_ends_after_store_timeout() {
     let store = Arc::new(Leaving::default());
     let limiter = builder(api(bucket(1, 1)), &clock()).store(store, seed()).build().unwrap();
     let inner = service_fn(|request: Request<Empty<Bytes>>| async move {

@@ -16,9 +16,9 @@ async fn upgrade(server: &Server, path: &str, key: &str) -> Answer {
     server.ask(&format!("GET {path}"), &[&HANDSHAKE[..], &[("X-API-Key-ID", key)]].concat()).await
 }
 
-/// Seen failing with the header as what says it: every request passed, over every limit.
+/// Fails with the header as what says it: every request passed, over every limit.
 #[tokio::test]
-async fn an_upgrade_where_no_websocket_is_declared_is_a_request_like_any_other() {
+async fn upgrade_on_undeclared_path_is_an_ordinary_request() {
     let server = start(Limits::new().service(service().websocket("/chat/{room}"))).await;
     for (path, status) in [("/", 200), ("/", 429), ("/chat", 429), ("/chat/a/b", 429), ("/%63hat/a", 429)] {
         assert_eq!(upgrade(&server, path, "a").await.status, status, "{path}");
@@ -30,9 +30,9 @@ async fn an_upgrade_where_no_websocket_is_declared_is_a_request_like_any_other()
     assert_eq!(connect.status, 429, "and without the header it is a request as well");
 }
 
-/// Seen failing with the first line of `Upgrade` as all that says it.
+/// Fails with the first line of `Upgrade` as all that says it.
 #[tokio::test]
-async fn only_a_whole_handshake_is_one_however_many_lines_it_takes() {
+async fn only_complete_handshake_counts_as_upgrade() {
     let server = start(Limits::new().service(service().websocket("/"))).await;
     assert_eq!(server.get("/").await.status, 200);
     for left_out in 0..HANDSHAKE.len() {
@@ -46,9 +46,9 @@ async fn only_a_whole_handshake_is_one_however_many_lines_it_takes() {
     assert_eq!(server.ask("GET /", &twice).await.header("ratelimit-policy"), connection);
 }
 
-/// Seen failing with every refusal passed on to be closed with 4429, the guard's too.
+/// Fails with every refusal passed on to be closed with 4429, the guard's too.
 #[tokio::test]
-async fn what_the_guard_refuses_does_not_reach_the_handler_to_be_closed() {
+async fn request_refused_by_guard_does_not_reach_the_handler() {
     let service = || service().websocket("/").ws_connection(bucket(1, 1));
     let server = start(Limits::new().service(service()).ip_guard(bucket(1, 2))).await;
     let statuses = [("a", 200), ("a", 200), ("b", 200), ("c", 429), ("a", 429)];
@@ -63,9 +63,9 @@ async fn what_the_guard_refuses_does_not_reach_the_handler_to_be_closed() {
     }
 }
 
-/// Seen failing with the headers of a limit of so many a second.
+/// Fails with the headers of a limit of so many a second.
 #[tokio::test]
-async fn who_has_too_many_open_is_told_of_no_window_and_no_reset() {
+async fn refusal_over_max_open_omits_window_and_reset_headers() {
     let service = ServiceLimits::new("api").websocket("/").max_open_connections(0);
     let server = start(Limits::new().service(service)).await;
     let answer = upgrade(&server, "/", "a").await;
@@ -78,7 +78,7 @@ async fn who_has_too_many_open_is_told_of_no_window_and_no_reset() {
 }
 
 #[tokio::test]
-async fn who_has_too_many_open_is_refused_while_the_store_fails_too() {
+async fn max_open_connections_apply_while_the_store_fails() {
     let service = ServiceLimits::new("api").websocket("/").max_open_connections(0);
     let store = std::sync::Arc::new(crate::stores::Distant::failing());
     let limiter = builder(Limits::new().service(service), &clock()).store(store, crate::stores::seed());
@@ -86,9 +86,9 @@ async fn who_has_too_many_open_is_refused_while_the_store_fails_too() {
     assert_eq!(upgrade(&server, "/", "a").await.status, 429);
 }
 
-/// Seen failing with a debit by the limit on open connections, on the counter of those that are opened.
+/// Fails with a debit by the limit on open connections, on the counter of those that are opened.
 #[tokio::test]
-async fn who_has_too_many_open_was_charged_for_the_attempt_and_can_be_charged_more() {
+async fn refusal_over_max_open_is_charged_and_can_be_debited() {
     let service = ServiceLimits::new("api").websocket("/").ws_connection(bucket(1, 9));
     let service = service.max_open_connections(0).close_on_limit();
     let limiter = limiter(Limits::new().service(service), &clock());

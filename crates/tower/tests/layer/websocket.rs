@@ -75,7 +75,7 @@ fn service() -> ServiceLimits {
 }
 
 #[tokio::test]
-async fn a_client_opens_so_many_connections_and_requests_are_counted_apart() {
+async fn connections_and_requests_have_separate_limits() {
     let limits = Limits::new().service(service().ws_connection(bucket(1, 2)));
     let server = start(&limiter(limits, &clock())).await;
     // The service's own burst of one is spent, and no connection of it.
@@ -86,7 +86,7 @@ async fn a_client_opens_so_many_connections_and_requests_are_counted_apart() {
 }
 
 #[tokio::test]
-async fn over_its_limit_a_connection_can_be_accepted_and_closed_with_4429() {
+async fn connection_over_limit_can_be_closed_with_4429() {
     let limits = api(PartialLimit::new()).service(service().ws_connection(bucket(1, 1)).close_on_limit());
     let server = start(&limiter(limits, &clock())).await;
     assert!(connect(&server).await.is_ok());
@@ -95,9 +95,9 @@ async fn over_its_limit_a_connection_can_be_accepted_and_closed_with_4429() {
     assert_eq!(closed, (4429, "Rate limit exceeded. Retry after 1 second.".to_owned()));
 }
 
-/// Seen failing with a slot that is given back when the handshake is done.
+/// Fails with a slot that is given back when the handshake is done.
 #[tokio::test]
-async fn a_client_has_so_many_open_at_once_and_one_more_when_one_is_closed() {
+async fn closed_connection_frees_an_open_slot() {
     let service = service().ws_connection(bucket(9_999, 9_999)).max_open_connections(1);
     let server = start(&limiter(Limits::new().service(service), &clock())).await;
     let mut first = connect(&server).await.unwrap();
@@ -113,9 +113,9 @@ async fn a_client_has_so_many_open_at_once_and_one_more_when_one_is_closed() {
     tokio::time::timeout(Duration::from_secs(10), again).await.unwrap();
 }
 
-/// Seen failing with a client's own connections counted alone.
+/// Fails with a client's own connections counted alone.
 #[tokio::test]
-async fn who_makes_up_a_name_for_each_connection_has_ten_times_as_many_open_and_no_more() {
+async fn open_connections_per_address_are_ten_times_the_limit() {
     for (has_guard, eleventh) in [(true, Some(429)), (false, None)] {
         let limits = Limits::new().service(service().ws_connection(bucket(100, 100)).max_open_connections(1));
         let wide = bucket(100, 100);
@@ -133,7 +133,7 @@ async fn who_makes_up_a_name_for_each_connection_has_ten_times_as_many_open_and_
 }
 
 #[tokio::test]
-async fn a_connection_is_closed_for_one_message_too_many_and_the_next_one_begins_anew() {
+async fn excess_message_closes_connection_and_next_one_starts_fresh() {
     let clock = clock();
     let service = service().ws_connection(bucket(1, 9)).ws_message(bucket(2, 3));
     let server = start(&limiter(Limits::new().service(service), &clock)).await;
@@ -162,9 +162,9 @@ async fn say_in_fragments(client: &mut Client, parts: [(&str, bool); 2]) -> Resu
     say(client, Sent::Ping("are you there".into())).await
 }
 
-/// Seen failing with continuations charged.
+/// Fails with continuations charged.
 #[tokio::test]
-async fn a_guard_opens_one_connection_and_frames_are_charged_by_their_opcode() {
+async fn guard_opens_once_and_frames_are_charged_by_opcode() {
     let limits = Limits::new().service(service().ws_message(bucket(1, 2)));
     let handler = |Extension(guard): Extension<ConnectionGuard>| async move {
         let mut limiter = guard.open().unwrap();
@@ -185,7 +185,7 @@ async fn a_guard_opens_one_connection_and_frames_are_charged_by_their_opcode() {
 
 /// Seen failing (with a 500 for want of a guard) when nothing was put into the extensions.
 #[tokio::test]
-async fn switched_off_every_connection_opens_and_no_message_is_counted() {
+async fn disabled_limiter_opens_connections_without_counting() {
     let limits = |enabled| {
         let strict = service().ws_connection(bucket(1, 1)).ws_message(bucket(1, 1)).max_open_connections(1);
         Limits::new().service(strict).enabled(enabled)
@@ -211,7 +211,7 @@ async fn switched_off_every_connection_opens_and_no_message_is_counted() {
     assert_eq!(say(&mut last, Sent::text("two")).await.as_deref(), Ok("two"));
 }
 
-/// Seen failing with the limit of the handshake kept, and with a window's count read from a bucket's state.
+/// Fails with the limit of the handshake kept, and with a window's count read from a bucket's state.
 #[tokio::test]
 async fn a_reload_reaches_the_messages_of_open_connections() {
     let limits = |message| Limits::new().service(service().ws_connection(bucket(1, 9)).ws_message(message));
@@ -232,9 +232,9 @@ async fn a_reload_reaches_the_messages_of_open_connections() {
     assert_eq!(say(&mut second, Sent::text("four")).await.unwrap_err().0, 4429);
 }
 
-/// Seen failing with nobody told.
+/// Fails with nobody told.
 #[tokio::test]
-async fn a_message_too_many_is_an_event_and_a_dry_runs_says_so() {
+async fn excess_message_is_logged_and_dry_run_is_marked() {
     let heard = Heard::default();
     let _listening = heard.listen();
     for dry_run in [false, true] {

@@ -33,7 +33,7 @@ async fn upgrade(server: &Server, path: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn anywhere_is_every_path_and_a_connection_is_charged_as_one() {
+async fn websocket_anywhere_covers_all_paths() {
     let server = start(api()).await;
     for (path, left) in [("/", 4), ("/live/1", 3)] {
         let answer = upgrade(&server, path).await;
@@ -42,9 +42,9 @@ async fn anywhere_is_every_path_and_a_connection_is_charged_as_one() {
     assert_eq!(server.get("/").await.body, "no guard");
 }
 
-// Seen failing on: every upgrade charged as a connection.
+// Fails with every upgrade charged as a connection.
 #[tokio::test]
-async fn an_upgrade_that_could_be_anywhere_is_no_way_around_a_stricter_limit() {
+async fn websocket_anywhere_does_not_bypass_stricter_limit() {
     let server = start(api().named_endpoint("export", ["GET"], "/export", bucket(1, 1))).await;
     assert_eq!(upgrade(&server, "/export").await.status, 200);
     assert_eq!(upgrade(&server, "/export").await.status, 429);
@@ -53,9 +53,9 @@ async fn an_upgrade_that_could_be_anywhere_is_no_way_around_a_stricter_limit() {
     assert_eq!(upgrade(&wide, "/feed").await.remaining(), 4, "a wider limit is none of its business");
 }
 
-// Seen failing on: connections charged whether they are counted or not.
+// Fails when connections charged whether they are counted or not.
 #[tokio::test]
-async fn connections_that_are_not_counted_are_charged_like_any_request() {
+async fn uncounted_connections_are_charged_as_requests() {
     let server = start(api().count_ws_connections(false)).await;
     let answer = upgrade(&server, "/").await;
     assert_eq!((answer.remaining(), answer.body.as_str()), (49, "counting"));
@@ -63,14 +63,14 @@ async fn connections_that_are_not_counted_are_charged_like_any_request() {
 }
 
 #[tokio::test]
-async fn messages_that_are_not_counted_pass_and_their_limiter_says_so() {
+async fn uncounted_messages_pass_and_limiter_is_not_counting() {
     let server = start(api().count_ws_messages(false)).await;
     assert_eq!(upgrade(&server, "/").await.body, "not counting");
 }
 
-// Seen failing on: open connections counted by what an upgrade is charged to.
+// Fails when open connections counted by what an upgrade is charged to.
 #[tokio::test]
-async fn open_connections_are_counted_together_whatever_they_are_charged_to() {
+async fn open_connections_share_a_count_across_limits() {
     let service = api().named_endpoint("slow", ["GET"], "/slow", bucket(1, 1)).max_open_connections(1);
     let limiter = limiter(Limits::new().service(service), &clock());
     let held = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -84,7 +84,7 @@ async fn open_connections_are_counted_together_whatever_they_are_charged_to() {
 }
 
 #[test]
-fn a_service_says_otherwise_than_the_platform_and_what_is_not_counted_is_not_in_force() {
+fn service_overrides_websocket_counting_of_platform() {
     let off = Limits::new().count_ws_connections(false).count_ws_messages(false);
     let has = |limits: Limits, kind| {
         let all = RateLimiter::new(limits).unwrap().effective_limits();

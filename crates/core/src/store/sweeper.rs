@@ -1,20 +1,20 @@
-//! The one thread of this crate: it removes keys that say nothing any more, at an
-//! interval, and waits on a condition variable between times, so that it stops at once.
+//! Background sweep of a memory store: removes idle keys at an interval. It is the only
+//! thread of this crate, and waits on a condition variable, so that it stops immediately.
 
-use crate::limiter::StartError;
-use crate::store::MemoryStore;
+use super::MemoryStore;
+use crate::start_error::StartError;
 use crate::time::Clock;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 #[derive(Default)]
-struct Signal {
+struct StopSignal {
     stopped: Mutex<bool>,
     changed: Condvar,
 }
 
-/// A running sweep of a store that is used without a limiter of this crate. Stops when it is dropped.
+/// A periodic sweep of a store that is used without a limiter of this crate. Stops when dropped.
 ///
 /// ```
 /// use hivemind_core::SystemClock;
@@ -23,17 +23,17 @@ struct Signal {
 ///
 /// let store = Arc::new(MemoryStore::new(StoreOptions::default()));
 /// let sweeper = Sweeper::start(&store, SystemClock, Duration::from_secs(60))?;
-/// drop(sweeper); // Its thread has ended, and let go of the store.
+/// drop(sweeper); // Its thread has ended and released the store.
 /// assert_eq!(Arc::strong_count(&store), 1);
 /// # Ok::<(), hivemind_core::StartError>(())
 /// ```
 pub struct Sweeper {
-    signal: Arc<Signal>,
+    signal: Arc<StopSignal>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Sweeper {
-    /// Sweeps `store` at each `interval` until stopped.
+    /// Sweeps `store` every `interval` until stopped.
     ///
     /// ```
     /// # use hivemind_core::{SystemClock, store::{MemoryStore, StoreOptions, Sweeper}};
@@ -43,7 +43,7 @@ impl Sweeper {
     /// ```
     ///
     /// # Errors
-    /// If `interval` is zero, or no thread can be started.
+    /// If `interval` is zero, or the thread cannot be started.
     pub fn start(
         store: &Arc<MemoryStore>,
         clock: impl Clock + 'static,
@@ -52,18 +52,18 @@ impl Sweeper {
         if interval.is_zero() {
             return Err(StartError::ZeroSweepInterval);
         }
-        let signal = Arc::new(Signal::default());
-        let (theirs, store) = (Arc::clone(&signal), Arc::clone(store));
-        let sweep_on = move || {
-            while theirs.runs_on_after(interval) {
+        let signal = Arc::new(StopSignal::default());
+        let (stop, store) = (Arc::clone(&signal), Arc::clone(store));
+        let sweep = move || {
+            while stop.wait_unless_stopped(interval) {
                 store.sweep(clock.now());
             }
         };
-        let thread = std::thread::Builder::new().name("hivemind-sweeper".into()).spawn(sweep_on)?;
+        let thread = std::thread::Builder::new().name("hivemind-sweeper".into()).spawn(sweep)?;
         Ok(Self { signal, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Stops it and returns when its thread has ended. A second call does nothing.
+    /// Stops the sweep and returns when its thread has ended. A second call does nothing.
     ///
     /// ```
     /// # use hivemind_core::{SystemClock, store::{MemoryStore, StoreOptions, Sweeper}};
@@ -79,7 +79,7 @@ impl Sweeper {
         self.signal.changed.notify_all();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // Its only way to fail is a panic in a sweep, and that has been reported on its own thread.
+            // It only fails after a panic in a sweep, which was reported on its own thread.
             let _ = thread.join();
         }
     }
@@ -91,8 +91,9 @@ impl Drop for Sweeper {
     }
 }
 
-impl Signal {
-    fn runs_on_after(&self, interval: Duration) -> bool {
+impl StopSignal {
+    /// Waits for `interval`; returns `false` as soon as the sweep is stopped.
+    fn wait_unless_stopped(&self, interval: Duration) -> bool {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(stopped, interval, |stopped| !*stopped);
         !*waited.unwrap_or_else(PoisonError::into_inner).0
@@ -106,12 +107,12 @@ mod tests {
     use crate::time::SystemClock;
 
     #[test]
-    fn a_sweep_needs_a_pause_and_stops_when_it_is_dropped() {
+    fn sweeper_rejects_zero_interval_and_stops_on_drop() {
         let store = Arc::new(MemoryStore::new(StoreOptions::default()));
         let none = Sweeper::start(&store, SystemClock, Duration::ZERO);
         assert!(matches!(none, Err(StartError::ZeroSweepInterval)));
         let sweeper = Sweeper::start(&store, SystemClock, Duration::from_secs(3_600)).unwrap();
         drop(sweeper);
-        assert_eq!(Arc::strong_count(&store), 1, "its thread has let go of the store");
+        assert_eq!(Arc::strong_count(&store), 1, "its thread released the store");
     }
 }
