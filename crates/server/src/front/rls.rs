@@ -81,7 +81,8 @@ impl<R: Store> RateLimitService<R> {
         let descriptors = self.descriptors(&request)?;
         let metadata = || request.metadata();
         let door = Door::Grpc;
-        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, door };
+        let asked =
+            Asked { domain: request.domain, descriptors: &descriptors, metadata: &metadata, now, door };
         Ok(self.0.decide_at_once(&asked, check, |answer| tell(answer, now, out)))
     }
 
@@ -112,7 +113,8 @@ impl<R: Store> RateLimitService<R> {
     ) -> Result<(), CallError> {
         let descriptors = self.descriptors(request)?;
         let metadata = || request.metadata();
-        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, door };
+        let asked =
+            Asked { domain: request.domain, descriptors: &descriptors, metadata: &metadata, now, door };
         self.0.decide(&asked, deadline, check, |answer| tell(answer, now, out)).await;
         Ok(())
     }

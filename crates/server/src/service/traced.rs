@@ -1,4 +1,4 @@
-//! What a check that is followed is told of its decision.
+//! Trace attributes of a sampled decision.
 
 use super::in_force::InForce;
 use super::{Answer, Asked, Code, Status};
@@ -13,7 +13,7 @@ pub(super) fn note(check: &mut Option<&mut Check>, stage: Stage) {
     }
 }
 
-/// Tells what was decided: whatever is a client's is left out.
+/// Records the decision in the span, without values of clients.
 #[inline]
 pub(super) fn tell(check: Option<&mut Check>, in_force: &InForce, asked: &Asked<'_>, answer: &Answer<'_>) {
     if let Some(check) = check {
@@ -38,7 +38,7 @@ fn decided(in_force: &InForce, asked: &Asked<'_>, answer: &Answer<'_>) -> Decide
     }
 }
 
-/// What comes of a future, and whether it had to be waited for.
+/// The output of a future, and whether it was ever pending.
 pub(super) async fn has_waited<F: Future>(future: F) -> (F::Output, bool) {
     let mut future = pin!(future);
     let mut waited = false;

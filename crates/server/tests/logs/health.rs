@@ -84,7 +84,7 @@ async fn it_is_alive_without_rules_without_redis_and_with_a_broken_configuration
     assert!(
         reason("rules").contains("no rules have been loaded yet") && reason("rules").contains("rules.yaml")
     );
-    assert!(reason("store").contains("the shared store is not there"), "{told}");
+    assert!(reason("store").contains("shared store unreachable"), "{told}");
     // Rules make it ready: what is degraded does not keep it from that.
     put(&server.path().join("rules.yaml"), RULES);
     server.log.next("rules loaded").await;

@@ -163,7 +163,7 @@ async fn no_secret_is_in_the_log_at_its_loudest_whatever_happens() {
     let redis = Redis::start_with(&["--requirepass", "the-right-password-of-redis"]).await;
     let ours = Authority::new();
     let mut running = start(&redis, &ours).await;
-    running.server.log.next("the shared store is not there").await;
+    running.server.log.next("shared store unreachable").await;
     running.is_asked().await;
     running.is_misconfigured().await;
     running.server.signal("TERM").await;

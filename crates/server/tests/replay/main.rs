@@ -122,11 +122,11 @@ fn every_mistake_in_the_rules_is_told_at_once_with_its_place_and_remedy() {
     let told = text(&output.stderr);
     for part in [
         "rules.yaml:4:22",
-        "`fortnight` is no unit",
+        "unknown unit `fortnight`",
         "one of: second, minute",
         "rules.yaml:4:52",
         "rules.yaml:6:38",
-        "`leaky_bucket` is no algorithm",
+        "unknown algorithm `leaky_bucket`",
         "one of: fixed_window, sliding_window, token_bucket",
         "did you mean `key`?",
     ] {

@@ -57,7 +57,7 @@ fn broken_in_ways_of_our_own() -> Vec<Broken> {
     let (open, close) = ("[{key: k, descriptors: ".repeat(40), "}]".repeat(40));
     let deep = format!("domain: d\ndescriptors: {open}[]{close}\n");
     vec![
-        Broken(limit("algorithm: leaky"), ":4:38", "`leaky` is no algorithm", "token_bucket"),
+        Broken(limit("algorithm: leaky"), ":4:38", "unknown algorithm `leaky`", "token_bucket"),
         Broken(limit("algorithm: token_bucket, requests_per_unit: 0"), ":4:71", "", ""),
         Broken(limit("algorithm: token_bucket, requests_per_unit: 1, burst: 0"), ":4:81", "burst", ""),
         Broken(limit("requests_per_unit: 1, burst: 2"), ":4:56", "token_bucket", "leave `burst` out"),

@@ -12,7 +12,7 @@ const BROKEN: &str =
 async fn wrong_rules_end_the_start_with_their_place_and_remedy() {
     let (status, out, error) = Setup::rules(BROKEN).fail().await;
     assert_eq!((status.code(), out.as_str()), (Some(1), ""));
-    for part in ["rules.yaml:3:31", "`fortnight` is no unit", "one of: second, minute"] {
+    for part in ["rules.yaml:3:31", "unknown unit `fortnight`", "one of: second, minute"] {
         assert!(error.contains(part), "`{part}` is missing in:\n{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is loaded, what is warned of; errors, the environment, the manual's page and properties apart.
+//! Tests of loading and warnings. Errors, environment, documentation page and properties have their own files.
 
 mod defaults;
 mod environment;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 const SEED: &str = include_str!("../../../tests/data/seed-config.yaml");
 
-/// What files are made of, for those that are made by chance.
+/// Tokens of randomly generated files.
 const IN_WORDS: &[&str] = &[
     "server",
     "mesh",
@@ -261,9 +261,10 @@ fn the_logs_levels_and_decisions_are_read_from_a_file_and_from_variables_alike()
         log.levels.modules.iter().map(|(module, level)| (module.as_str(), *level)).collect();
     assert_eq!(modules, [("h2", LogLevel::Off), ("hivemind_mesh", LogLevel::Debug)]);
     assert_eq!((log.decisions.told, log.decisions.per_second.get()), (Told::Denied, 7));
-    for (word, told) in [("true", Told::All), ("yes", Told::All), ("false", Told::None), ("off", Told::None)]
+    for (word, logged) in
+        [("true", Told::All), ("yes", Told::All), ("false", Told::None), ("off", Told::None)]
     {
         let text = format!("observability: {{log_decisions: {word}}}");
-        assert_eq!(yaml(&text).unwrap().settings.observability.log.decisions.told, told, "{word}");
+        assert_eq!(yaml(&text).unwrap().settings.observability.log.decisions.told, logged, "{word}");
     }
 }

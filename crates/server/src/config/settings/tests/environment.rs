@@ -1,4 +1,4 @@
-//! Variables of the environment over a file.
+//! Tests of environment variables that override a file.
 
 use super::super::{environment, load_settings};
 use super::{defaults, warnings, with_variables};
@@ -27,7 +27,7 @@ fn a_list_is_written_with_commas_or_as_yaml_and_a_section_as_yaml() {
     let headers = [("HIVEMIND_RATE_LIMITING__RESPONSE_HEADERS", "{enabled: true, reset: R}")];
     let loaded = with_variables("", &headers).unwrap();
     assert_eq!(loaded.settings.rate_limiting.response_headers.unwrap().reset.as_str(), "R");
-    // Brackets that are part of an address are no list.
+    // The brackets of an IPv6 address do not make a list.
     assert!(with_variables("", &[("HIVEMIND_MESH__BIND", "[2001:db8::1]:7946")]).is_ok());
 }
 
@@ -80,19 +80,19 @@ fn a_problem_in_a_variable_names_the_variable() {
         (
             "HIVEMIND_SERVER__HSOT",
             "::1",
-            "`hsot` is no key of `server`",
+            "unknown key `hsot` in `server`",
             "did you mean `HIVEMIND_SERVER__HOST`?",
         ),
-        ("HIVEMIND_SERVR__HOST", "::1", "there is no section `servr`", "did you mean `HIVEMIND_SERVER`?"),
+        ("HIVEMIND_SERVR__HOST", "::1", "unknown section `servr`", "did you mean `HIVEMIND_SERVER`?"),
         (
             "HIVEMIND_SERVER__IDLE_TTL",
             "1s",
-            "`idle_ttl` is no key of `server`",
+            "unknown key `idle_ttl` in `server`",
             "this key belongs elsewhere: `HIVEMIND_RATE_LIMITING__IDLE_TTL`",
         ),
         ("HIVEMIND_SERVER__HOST__X", "1", "and this is a map", "HIVEMIND_SERVER__HOST=127.0.0.1"),
         ("HIVEMIND_STORAGE__KIND", "mesh", "a mesh needs certificates", "hivemind certs ca --out ca"),
-        ("HIVEMIND_STORAGE__KIND", "redis", "needs to know where Redis is", "add `redis: {url: "),
+        ("HIVEMIND_STORAGE__KIND", "redis", "needs the URL of a Redis server", "add `redis: {url: "),
         ("HIVEMIND_MESH__BOOTSTRAP_PEERS", "a:1,b", "and `b` is not", "peer1.example.com:7946"),
         ("HIVEMIND_SECURITY__GRPC_TLS__CERT", "c.pem", "a certificate and its key", "leave it out"),
     ] {

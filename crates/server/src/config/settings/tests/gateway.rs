@@ -1,4 +1,4 @@
-//! The gateway's section: what is read of it, what it is without a word, and every way to be wrong.
+//! Tests of the `gateway` section: values, defaults and warnings.
 
 use super::super::gateway::{
     ForwardedHeaders, Forwarding, Gateway, HostHeader, IdentityStep, IpGuard, LimitHeaders, LogTarget,
@@ -227,8 +227,8 @@ upstream = [\"http://192.0.2.1:3000\"]
 #[test]
 fn what_is_dangerous_or_of_no_use_is_warned_of() {
     for (text, warned) in [
-        ("legacy_leftmost: true", "lets every client choose the address it is limited by"),
-        ("header: forwarded", "is not read: nobody is trusted to write it"),
+        ("legacy_leftmost: true", "lets clients choose the address that is limited"),
+        ("header: forwarded", "has no effect: no proxy is trusted"),
     ] {
         let file = SMALLEST.replace("{services", &format!("{{client_ip: {{{text}}}, services"));
         let warnings = warnings(&yaml(&file).unwrap());

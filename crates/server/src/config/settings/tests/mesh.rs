@@ -1,4 +1,4 @@
-//! `mesh`: what is read, what is by default, and what is warned of.
+//! Tests of the `mesh` section: values, defaults and warnings.
 
 use super::{SEED, toml, warnings, with_variables, yaml};
 use crate::config::Mesh;
@@ -92,15 +92,15 @@ tls = { ca = "ca.crt", cert = "node.crt", key = "node.key" }
 fn a_mesh_that_is_not_used_is_one_warning_and_no_mesh() {
     let unused = yaml("mesh: {cluster_id: shop}").unwrap();
     assert_eq!(unused.settings.mesh, None);
-    let told = warnings(&unused);
-    assert!(told.len() == 1 && told[0].contains("write `storage: {kind: mesh}` beside it"), "{told:?}");
+    let texts = warnings(&unused);
+    assert!(texts.len() == 1 && texts[0].contains("set `storage: {kind: mesh}`"), "{texts:?}");
     let also = yaml(&LEAST.replace("kind: mesh", "kind: mesh, on_error: closed, redis: {url: 'redis://a'}"))
         .unwrap();
-    let told = warnings(&also);
-    assert_eq!(told.len(), 2, "{told:?}");
+    let texts = warnings(&also);
+    assert_eq!(texts.len(), 2, "{texts:?}");
     assert!(
-        told[0].contains("`mesh.on_unreachable`") && told[1].contains("`storage.redis` has no effect"),
-        "{told:?}"
+        texts[0].contains("`mesh.on_unreachable`") && texts[1].contains("`storage.redis` has no effect"),
+        "{texts:?}"
     );
 }
 

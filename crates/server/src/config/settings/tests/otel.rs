@@ -1,4 +1,4 @@
-//! What is sent by OTLP, and where to.
+//! Tests of the OTLP settings.
 
 use super::{defaults, yaml};
 use hivemind_telemetry::settings::otel::OnLimit;

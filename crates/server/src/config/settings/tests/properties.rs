@@ -1,4 +1,4 @@
-//! No input ends the process, whatever it is.
+//! Property tests: no input panics.
 
 use super::{IN_WORDS, SEED, Syntax, load_settings, parse_settings};
 use proptest::collection::vec;
@@ -53,7 +53,7 @@ proptest! {
     }
 }
 
-// Seen failing on: variables of any depth laid over the tree.
+// Seen failing on: variables of unlimited depth.
 #[test]
 fn a_deep_file_is_refused_and_does_not_end_the_process() {
     let deep = 20_000;

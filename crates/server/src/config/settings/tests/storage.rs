@@ -1,4 +1,4 @@
-//! `storage` and `security`: what is read, warned of, refused, and never shown.
+//! Tests of `storage` and `security`: values, warnings, errors, and secrets that must not be printed.
 
 use super::errors::Case;
 use super::{toml, warnings, with_variables, yaml};
@@ -11,7 +11,7 @@ pub(super) const MISTAKES: &[Case] = &[
     (
         "storage: {kind: redis}",
         "1:17",
-        "`storage.kind: redis` needs to know where Redis is",
+        "`storage.kind: redis` needs the URL of a Redis server",
         "add `redis: {url: redis://",
     ),
     (
@@ -41,20 +41,20 @@ pub(super) const MISTAKES: &[Case] = &[
     (
         "storage: {redis: {url: 'redis://h', tls: {ca: a}}}",
         "1:37",
-        "the URL is one without TLS",
+        "the URL does not use TLS",
         "write `rediss://`",
     ),
     (
         "storage: {redis: {url: 'rediss://h', tls: {cert: a}}}",
         "1:50",
-        "`storage.redis.tls.cert` is there, and `key` is not",
-        "name both or none",
+        "`storage.redis.tls.cert` needs `key`",
+        "set both or neither",
     ),
     (
         "storage: {redis: {url: 'rediss://h', tls: {key: a}}}",
         "1:49",
-        "`storage.redis.tls.key` is there, and `cert` is not",
-        "name both or none",
+        "`storage.redis.tls.key` needs `cert`",
+        "set both or neither",
     ),
     (
         "storage: {redis: {prefix: 'a*b'}}",
@@ -168,16 +168,13 @@ fn a_password_in_a_url_is_warned_of_and_shown_nowhere() {
     assert!(!format!("{warnings:?} {:?}", loaded.settings).contains("hunter2"), "{loaded:?}");
     for (redis, cause) in [
         ("{url: ['redis://:hunter2@a', 'redis://b']}", "are for `topology: cluster` or `sentinel`"),
-        ("{url: 'redis://:hunter2@a', password_file: p}", "and a `password_file` beside it"),
-        (
-            "{url: ['redis://:hunter2@a', 'rediss://b'], topology: cluster}",
-            "some of `storage.redis.url` are with TLS",
-        ),
-        ("{url: 'unix:///a?pass=hunter2', topology: cluster}", "is not reached by a Unix socket"),
+        ("{url: 'redis://:hunter2@a', password_file: p}", "both `storage.redis.url` and `password_file`"),
+        ("{url: ['redis://:hunter2@a', 'rediss://b'], topology: cluster}", "`storage.redis.url` mixes URLs"),
+        ("{url: 'unix:///a?pass=hunter2', topology: cluster}", "cannot be reached by a Unix socket"),
     ] {
-        let told = yaml(&format!("storage: {{kind: redis, redis: {redis}}}")).unwrap_err().to_string();
-        assert!(told.starts_with("error: hivemind.yaml: line 1: ") && told.contains(cause), "{told}");
-        assert!(!told.contains("hunter2"), "{told}");
+        let text = yaml(&format!("storage: {{kind: redis, redis: {redis}}}")).unwrap_err().to_string();
+        assert!(text.starts_with("error: hivemind.yaml: line 1: ") && text.contains(cause), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
     }
 }
 
