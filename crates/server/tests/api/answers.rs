@@ -190,7 +190,7 @@ async fn a_broken_file_is_told_as_the_command_line_prints_it_until_it_is_mended(
     let told_error = broken["rules"]["last_error"].as_str().expect("an error");
     assert_eq!((code, printed.trim_end()), (Some(1), told_error));
     assert!(broken["rules"]["last_error_ms"].as_u64() >= broken["rules"]["loaded_ms"].as_u64(), "{broken}");
-    assert_eq!(broken["rules"]["loaded"], 6, "those from before are in force");
+    assert_eq!(broken["rules"]["loaded"], 6, "the previous rules are active");
     std::fs::write(server.path().join("hivemind.yaml"), "server: {shutdown_grace: 4s}\n").unwrap();
     std::fs::write(&rules, RULES).unwrap();
     assert_eq!(post(server.admin, "/api/v1/reload", "").await.code, 200);

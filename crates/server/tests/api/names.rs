@@ -79,7 +79,7 @@ async fn how_each_part_of_it_is_is_told_to_those_who_may_read_the_configuration_
 async fn broken(setup: Setup) -> Server {
     let mut server = setup.start().await;
     put(&server.path().join("rules.yaml"), "nonsense: [");
-    server.log.next("the rules are refused").await;
+    server.log.next("invalid rules; the previous").await;
     server
 }
 

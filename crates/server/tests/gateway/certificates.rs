@@ -71,7 +71,7 @@ async fn a_hangup_reads_certificates_and_a_broken_one_does_not_prevent_the_start
     assert!(tls_client(&authority, gateway.listen, "a.example", &[]).await.is_err());
     issue("a");
     gateway.signal("HUP").await;
-    gateway.log.next("new certificates are in force").await;
+    gateway.log.next("new certificates are active").await;
     shown(&authority, &gateway, "a.example").await;
 }
 

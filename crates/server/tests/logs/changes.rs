@@ -12,7 +12,7 @@ async fn a_change_of_the_configuration_is_told_by_its_keys_and_without_values() 
     let mut server = Setup::rules(RULES).config(before).start().await;
     let file = server.path().join("hivemind.yaml");
     put(&file, &before.replace("first", "second").replace("5s", "6s"));
-    let restart = server.log.next("needs a restart").await;
+    let restart = server.log.next("need a restart to take effect").await;
     let told = line(&server.log.next("configuration loaded").await);
     assert_eq!(told["fields"]["changed"], "server.shutdown_grace, storage.redis.url", "{told}");
     assert!(restart.contains("server.shutdown_grace"), "{restart}");
@@ -22,7 +22,7 @@ async fn a_change_of_the_configuration_is_told_by_its_keys_and_without_values() 
     assert_eq!(told["fields"]["changed"], "server.shutdown_grace", "{told}");
     // A mistake is told with its place, and without a line that has a password in it.
     put(&file, "storage: {redis: {url: 'rdis://:third-password@192.0.2.1:1'}}\n");
-    let told = server.log.next("the configuration is refused").await;
+    let told = server.log.next("invalid configuration; the previous").await;
     assert!(told.contains("hivemind.yaml: line 1: ") && told.contains("storage.redis.url"), "{told}");
     server.signal("TERM").await;
     server.ended().await;
@@ -39,6 +39,6 @@ async fn rules_that_are_loaded_or_refused_are_told_with_their_number_and_their_m
     let told = line(&server.log.next("rules loaded").await);
     assert_eq!(told["fields"]["rules"], 1, "{told}");
     put(&file, "domain: d\ndescriptors:\n- {key: a, rate_limit: {unit: eon, requests_per_unit: 2}}\n");
-    let told = server.log.next("the rules are refused").await;
+    let told = server.log.next("invalid rules; the previous").await;
     assert!(told.contains("ERROR") && told.contains("rules.yaml:3:"), "{told}");
 }

@@ -31,7 +31,7 @@ async fn clock_is(admin: std::net::SocketAddr, state: &str) -> String {
 #[tokio::test]
 async fn a_wall_clock_that_is_set_is_told_in_the_log_and_by_readyz_and_requests_are_answered_on() {
     let library = faketime();
-    for (step, word) in [("-30", "was set back by"), ("+3600", "went forward by")] {
+    for (step, word) in [("-30", "was set back by"), ("+3600", "jumped forward by")] {
         let setup = Setup::rules(RULES);
         let offset = setup.path().join("offset");
         put(&offset, "+0");

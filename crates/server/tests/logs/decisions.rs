@@ -137,7 +137,7 @@ async fn it_is_switched_on_and_off_by_the_file_while_it_runs() {
     let file = server.path().join("hivemind.yaml");
     put(&file, "observability: {log_decisions: true, log_decisions_values: k}\n");
     let told = server.log.next("configuration loaded").await;
-    assert!(!told.contains("needs a restart"), "{told}");
+    assert!(!told.contains("need a restart"), "{told}");
     server.ask("d", "k=seen").await;
     assert_eq!(decided(&mut server).await["descriptors"], "k=seen");
     put(&file, "observability: {log_decisions: no}\n");

@@ -126,7 +126,7 @@ impl Running {
         let wrong_scheme =
             self.configuration.replace("redis://user:password-of-the-url", "rdis://:password-of-a-wrong-url");
         put(&file, &wrong_scheme);
-        log.next("the configuration is refused").await;
+        log.next("invalid configuration; the previous").await;
         let beside = self
             .configuration
             .replace("kind: redis", "kind: rediss")
@@ -136,14 +136,14 @@ impl Running {
         let unclosed =
             self.configuration.replace("password-of-the-url@127.0.0.1", "password-of-a-wrong-url@[h");
         put(&file, &unclosed.replace("'}}", "'}"));
-        log.next("the configuration is refused").await;
+        log.next("invalid configuration; the previous").await;
         put(&file, &self.configuration.replace("log_decisions: true", "log_decisions: denied"));
         log.next("configuration loaded").await;
         // A key where its line should be, and a token that is none.
         put(&folder.join("keys"), &self.key);
         log.next("line 1 has no `:sha256:`").await;
         put(&folder.join("rules.yaml"), "domain: d\ndescriptors: nonsense\n");
-        log.next("the rules are refused").await;
+        log.next("invalid rules; the previous").await;
         self.server.signal("HUP").await;
         self.server.log.next("is kept").await;
         let page = get(self.server.admin, "/readyz").await;

@@ -140,7 +140,7 @@ fn what_cannot_be_done_is_told_with_what_to_do() {
         (&ca, "192.0.2.1", &out, &["192.0.2.1", "letters, digits"]),
         (&ca, "*.pod", &out, &["*.pod", "letters, digits"]),
         (&ca, "a", &below_a_file, &["cannot be written", "check the folder"]),
-        (&mixed, "a", &out, &["ca.key", "key of the certificate beside it"]),
+        (&mixed, "a", &out, &["ca.key", "key of the CA certificate"]),
     ] {
         let (code, told) = certs(&["node", "--ca", text(ca), "--name", name, "--out", text(out)]);
         assert!(code.is_some_and(|code| code != 0), "{name}: {told}");

@@ -50,7 +50,7 @@ async fn a_peer_that_is_gone_for_good_is_forgotten_by_all_when_one_is_told_so() 
         hivemind(&["ctl", "--url", &admin, "peers", "--forget", "node-2"]),
         (Some(0), "forgotten\n".to_owned())
     );
-    nodes[0].log.next("a peer is forgotten").await;
+    nodes[0].log.next("peer forgotten").await;
     for node in &nodes[..2] {
         until("a view of two", async || members(node).await == 2).await;
     }

@@ -22,7 +22,7 @@ async fn a_node_that_no_peer_would_believe_does_not_start_and_says_what_to_do() 
             &["nowhere.crt", "cannot be read", "hivemind certs"][..],
         ),
         (setup(&own).with("mesh.tls.key", &file("ca.crt")), &["private key", "hivemind certs"]),
-        (setup(&own).with("mesh.tls.cert", &file("node.key")), &["node.key", "no certificate as PEM"]),
+        (setup(&own).with("mesh.tls.cert", &file("node.key")), &["node.key", "contains no PEM certificate"]),
         (setup(&own).with("mesh.node_id", "b"), &["not for the name `b`", "--name b"]),
         (setup(&own).with("MESH_NODE_ID", "b"), &["not for the name `b`", "--name b"]),
         (setup(&own).with("MESH_NODE_ID", "b c"), &["MESH_NODE_ID", "`b c` cannot be the name"]),
@@ -66,7 +66,7 @@ async fn it_is_ready_once_it_is_in_a_mesh_and_alive_from_the_start() {
     assert_eq!(get(node.admin, "/healthz").await.code, 200);
     let page = get(node.admin, "/readyz").await;
     assert_eq!(page.code, 503, "{}", page.body);
-    assert!(page.body.contains("not in the mesh yet"), "{}", page.body);
+    assert!(page.body.contains("not a member of the mesh yet"), "{}", page.body);
     let told: serde_json::Value =
         serde_json::from_str(&get(node.admin, "/readyz?verbose").await.body).unwrap();
     assert_eq!(told["components"]["mesh"]["state"], "failed", "{told}");
@@ -82,7 +82,7 @@ async fn a_certificate_that_ends_soon_is_told_in_the_log_and_by_readyz_and_a_new
     let mut node = late.start().await;
     node.log.next("expires soon").await;
     let told =
-        |body: &str| body.contains("the mesh's certificate ends") && body.contains("hivemind certs node");
+        |body: &str| body.contains("the mesh certificate expires") && body.contains("hivemind certs node");
     until("a line of the certificate", async || told(&get(node.admin, "/readyz").await.body)).await;
     let expiry = "hivemind_mesh_certificate_expiry_seconds";
     let before = node.metrics().await.metric(expiry).unwrap();
@@ -100,14 +100,14 @@ async fn a_key_that_everybody_can_read_is_warned_of_once() {
     let open = |mode| std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
     open(0o644);
     let mut node = authority.node("a", &[]).start().await;
-    let line = node.log.next("everybody on this machine can read").await;
+    let line = node.log.next("all users of this machine can read").await;
     assert!(line.contains("mesh.tls.key") && line.contains("chmod 600"), "{line}");
     open(0o600);
     until("the node to be ready", async || get(node.admin, "/readyz").await.code == 200).await;
     node.signal("TERM").await;
     node.ended().await;
     let log = node.log.rest().await;
-    assert_eq!(log.matches("everybody on this machine can read").count(), 1, "{log}");
+    assert_eq!(log.matches("all users of this machine can read").count(), 1, "{log}");
 }
 
 // Seen failing on: the end of the certificate told as if a new one of the same CA would do.
@@ -115,11 +115,11 @@ async fn a_key_that_everybody_can_read_is_warned_of_once() {
 async fn the_end_of_the_ca_is_told_by_the_log_by_readyz_and_by_a_metric_with_what_to_do() {
     let authority = Authority::lasting("1");
     let mut node = authority.node("a", &[]).start().await;
-    let line = node.log.next("the mesh's CA ends").await;
+    let line = node.log.next("the mesh CA and all its certificates expire").await;
     assert!(line.contains("hivemind certs ca") && line.contains("WARN"), "{line}");
     until("a line of the CA", async || {
         let body = get(node.admin, "/readyz").await.body;
-        body.contains("the mesh's CA ends") && body.contains("hivemind certs ca")
+        body.contains("the mesh CA and all its certificates expire") && body.contains("hivemind certs ca")
     })
     .await;
     let page = node.metrics().await;
@@ -177,7 +177,7 @@ async fn two_nodes_of_one_name_say_so_in_both_logs_and_the_older_by_readyz() {
     older.log.next("another process has this node's name").await;
     until("a word of it in /readyz", async || {
         let page = get(older.admin, "/readyz").await;
-        page.code == 503 && page.body.contains("another node of this name runs")
+        page.code == 503 && page.body.contains("another node uses this name")
     })
     .await;
     let line = twin.log.next("is another process").await;
