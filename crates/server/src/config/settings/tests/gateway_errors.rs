@@ -12,14 +12,9 @@ const IN_GATEWAY: &[(&str, &str, &str, &str)] = &[
         "its own port",
         "listen: ",
     ),
-    ("tls: {}", "`gateway.tls` names no certificate", "`cert: FILE` and `key: FILE`", ""),
-    ("tls: {cert: a}", "`cert` is here without `key`", "name both", "tls: {cert: "),
-    (
-        "tls: {certificates: [{key: a}]}",
-        "`key` is here without `cert`",
-        "name both",
-        "tls: {certificates: [{key: ",
-    ),
+    ("tls: {}", "`gateway.tls` has no certificate", "`cert: FILE` and `key: FILE`", ""),
+    ("tls: {cert: a}", "`cert` needs `key`", "set both", "tls: {cert: "),
+    ("tls: {certificates: [{key: a}]}", "`key` needs `cert`", "set both", "tls: {certificates: [{key: "),
     (
         "tls: {cert: a, key: b, certificates: [{cert: a, key: b}]}",
         "both are here",
@@ -196,7 +191,7 @@ const IN_SERVICES: &[(&str, &str, &str, &str)] = &[
     (
         "endpoints: [{id: e, path: '/{a}', methods: [GET, PUT]}, {id: f, path: '/{b}', methods: [PUT]}]",
         "`PUT /{b}` matches the same requests as an earlier endpoint",
-        "other methods",
+        "different methods",
         "endpoints: [{id: e, path: '/{a}', methods: [GET, PUT]}, {id: f, path: ",
     ),
 ];

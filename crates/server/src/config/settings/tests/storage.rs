@@ -164,7 +164,7 @@ fn a_password_in_a_url_is_warned_of_and_shown_nowhere() {
     assert!(
         warnings[0].starts_with("warning: hivemind.yaml: line 4: there is a password in `storage.redis.url`")
     );
-    assert!(warnings[0].contains("name that as `password_file`"), "{warnings:?}");
+    assert!(warnings[0].contains("set `password_file`"), "{warnings:?}");
     assert!(!format!("{warnings:?} {:?}", loaded.settings).contains("hunter2"), "{loaded:?}");
     for (redis, cause) in [
         ("{url: ['redis://:hunter2@a', 'redis://b']}", "are for `topology: cluster` or `sentinel`"),
