@@ -41,13 +41,13 @@ pub(super) fn shown(log: &RunningLog) -> Response {
     let (LogLevels { level, modules }, DecisionLines { told, sample_rate, per_second, values }) = log.now();
     let modules: BTreeMap<&str, &str> =
         modules.iter().map(|(module, level)| (module.as_str(), level.as_str())).collect();
-    let told = match told {
+    let log = match told {
         Told::None => json!(false),
         Told::All => json!(true),
         Told::Denied => json!(told.as_str()),
     };
     let decisions =
-        json!({"log": told, "sample_rate": sample_rate, "per_second": per_second, "values": values});
+        json!({"log": log, "sample_rate": sample_rate, "per_second": per_second, "values": values});
     let body = json!({"level": level.as_str(), "levels": modules, "decisions": decisions});
     ok(&body)
 }
@@ -63,7 +63,7 @@ fn change(raw: RawLog) -> Result<LogChange, String> {
     let modules = raw.levels.map(modules).transpose()?;
     let mut change = LogChange { level, modules, ..LogChange::default() };
     if let Some(Object(RawDecisions { log, sample_rate, per_second })) = raw.decisions {
-        change.told = log.map(told).transpose()?;
+        change.told = log.map(decision_filter).transpose()?;
         if sample_rate.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
             return Err("`decisions.sample_rate` must be a number from 0 to 1.".to_owned());
         }
@@ -90,14 +90,14 @@ fn modules(raw: BTreeMap<String, String>) -> Result<BTreeMap<String, LogLevel>, 
     raw.into_iter().map(one).collect()
 }
 
-fn told(value: Value) -> Result<Told, String> {
-    let told = match value {
+fn decision_filter(value: Value) -> Result<Told, String> {
+    let filter = match value {
         Value::Bool(true) => Some(Told::All),
         Value::Bool(false) => Some(Told::None),
         Value::String(word) => Told::parse(&word),
         _ => None,
     };
-    told.ok_or_else(|| "`decisions.log` must be true, false or \"denied\".".to_owned())
+    filter.ok_or_else(|| "`decisions.log` must be true, false or \"denied\".".to_owned())
 }
 
 fn refused(detail: &str) -> Response {
