@@ -73,17 +73,17 @@ fn names_past_those_that_are_counted_one_by_one_are_told_of() {
     for number in 0..super::MOST_KEYS {
         ask(&mut comparison, 0, &[&[("free", &number.to_string())]]);
     }
-    assert!(!comparison.to_string().contains("of names"), "all of them are counted");
+    assert!(!comparison.to_string().contains("not counted individually"), "all keys are counted");
     for _ in 0..7 {
         ask(&mut comparison, 1, &[&[("free", "one-more")]]);
     }
     ask(&mut comparison, 2, &[&[("free", "0")]]);
     assert_eq!(comparison.unnamed, 7);
     let shown = comparison.to_string();
-    assert!(shown.contains("7 requests of names past those that are counted one by one"), "{shown}");
+    assert!(shown.contains("7 requests of keys that were not counted individually"), "{shown}");
 }
 
-// Seen failing on: texts that are cut before they are hashed.
+// Seen failing on: texts truncated before they are hashed.
 #[test]
 fn a_credential_is_hashed_before_it_is_cut_and_a_text_that_is_cut_is_told_of() {
     let limit = "{unit: hour, requests_per_unit: 0}";
@@ -98,5 +98,5 @@ fn a_credential_is_hashed_before_it_is_cut_and_a_text_that_is_cut_is_told_of() {
     ask(&mut comparison, 1, &[&[("k", &long)]]);
     ask(&mut comparison, 1, &[&[("k", &format!("{long}b"))]]);
     assert_eq!((comparison.first(9).len(), comparison.cut), (5, 1));
-    assert!(comparison.to_string().contains("1 requests with texts that are cut off"));
+    assert!(comparison.to_string().contains("1 requests with truncated texts"));
 }

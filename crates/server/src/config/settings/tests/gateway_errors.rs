@@ -17,7 +17,7 @@ const IN_GATEWAY: &[(&str, &str, &str, &str)] = &[
     ("tls: {certificates: [{key: a}]}", "`key` needs `cert`", "set both", "tls: {certificates: [{key: "),
     (
         "tls: {cert: a, key: b, certificates: [{cert: a, key: b}]}",
-        "both are here",
+        "cannot be combined",
         "into `certificates`",
         "tls: {cert: a, key: b, ",
     ),
@@ -175,7 +175,7 @@ const IN_SERVICES: &[(&str, &str, &str, &str)] = &[
     ),
     ("limits: {mode: delay, algorithm: fixed_window}", "only a token bucket can delay", "remove", ""),
     ("websocket: {paths: ['/{a']}", "the endpoint `/{a` of `app`", "write it like", ""),
-    ("websocket: {messages: {mode: delay}}", "`app` * (ws_message) can only refuse", "leave out", ""),
+    ("websocket: {messages: {mode: delay}}", "`app` * (ws_message) can only refuse", "remove", ""),
     (
         "endpoints: [{id: e, path: '/{a'}]",
         "the endpoint `/{a` of `app`",
@@ -185,7 +185,7 @@ const IN_SERVICES: &[(&str, &str, &str, &str)] = &[
     (
         "endpoints: [{id: e, path: /e, limits: {mode: delay, algorithm: sliding_window}}]",
         "only a token bucket can delay",
-        "leave out",
+        "remove",
         "endpoints: [{id: e, path: /e, ",
     ),
     (
