@@ -109,7 +109,7 @@ mod tests {
 
     // Seen failing on: the value in clear.
     #[test]
-    fn no_credential_is_part_of_a_name_in_statistics() {
+    fn stat_name_contains_no_credential() {
         assert_eq!(joined(("user", "ada")), "user_ada");
         assert_eq!(joined(("x-api-key", "")), "x-api-key");
         for (key, value) in [("x-api-key", "open"), ("path", "/cb?access_token=open"), ("h", "Bearer open")] {

@@ -152,7 +152,7 @@ mod tests {
 
     // Seen failing on: the error named the folder, which exists.
     #[test]
-    fn a_link_in_a_folder_that_leads_nowhere_is_named() {
+    fn dangling_link_is_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
         for (link, expected) in
             [("gone.yaml", "gone.yaml: cannot be read"), ("elsewhere", "elsewhere: No such file")]

@@ -84,7 +84,7 @@ mod tests {
     use super::{CertifiedName, NodeName};
 
     #[test]
-    fn a_name_is_one_that_a_certificate_can_vouch_for() {
+    fn node_name_is_a_valid_certificate_name() {
         for (text, name) in [
             ("a", Some("a")),
             ("Node-1", Some("node-1")),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_may_be_for_all_names_below_two_labels() {
+    fn certificate_wildcard_needs_two_labels() {
         for (text, name) in [
             ("*.shop.pod", Some("*.shop.pod")),
             ("*.Shop.pod", Some("*.shop.pod")),

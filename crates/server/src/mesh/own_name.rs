@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_called_what_its_certificate_can_vouch_for() {
+    fn node_name_is_chosen_from_the_certificate() {
         for (names, name) in [
             (&["node-1"][..], Some("node-1")),
             (&["node-1", "web-7"], Some("web-7")),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_the_name_goes_before_who_is_asked_for_it() {
+    fn configured_name_precedes_environment_and_certificate() {
         let files = MeshFiles::default();
         let found = |configured: Option<&str>, variables: &[(&str, &str)]| {
             let configured = configured.map(|name| NodeName::parse(name).unwrap());

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn both_formats_are_read() {
+    fn common_and_combined_log_lines_are_read() {
         for (line, t_ms, values) in [
             (
                 r#"203.0.113.9 - ada [15/Nov/2026:19:00:00 +0000] "GET /a?b=c HTTP/1.1" 200 512 "http://e/" "curl/8""#,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_refused_with_the_reason() {
+    fn malformed_log_line_is_rejected_with_the_reason() {
         for (line, reason) in [
             ("word", "one word"),
             ("a - b", "before the time"),

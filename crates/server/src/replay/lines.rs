@@ -81,7 +81,7 @@ mod tests {
     use super::{LONGEST, Lines, Malformed};
 
     #[test]
-    fn lines_are_numbered_as_an_editor_does_and_bad_ones_do_not_end_the_reading() {
+    fn line_numbers_match_editors_and_bad_lines_are_skipped() {
         let long = "x".repeat(LONGEST + 1);
         let text = [b"first\n\n  \nfourth\n".as_slice(), long.as_bytes(), b"\n\xff\nlast"].concat();
         let mut lines = Lines::new(std::io::BufReader::with_capacity(7, text.as_slice()));

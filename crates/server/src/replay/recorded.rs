@@ -85,7 +85,7 @@ mod tests {
     use super::Recorded;
 
     #[test]
-    fn a_line_is_read_or_refused_with_the_reason() {
+    fn recorded_line_is_read_or_rejected_with_the_reason() {
         for (line, expected) in [
             (r#"{"t_ms": 5, "domain": "d", "entries": [["k", "v"]]}"#, Ok((5, 1))),
             (r#"{"t_ms": 5, "domain": "d", "entries": [["k", "v"]], "hits": 0}"#, Ok((5, 0))),

@@ -67,7 +67,7 @@ mod tests {
     use super::{COLUMNS, Timeline};
 
     #[test]
-    fn a_recording_of_any_length_fits_and_nothing_is_lost() {
+    fn timeline_keeps_all_counts_of_any_length() {
         for step_ms in [0, 1, 7, 1_000, 86_400_000, u64::MAX / 2_000_000] {
             let mut timeline = Timeline::default();
             for i in 0..1_000 {

@@ -56,7 +56,7 @@ mod tests {
     use super::{PLACES, Tally, Top};
 
     #[test]
-    fn the_most_limited_are_found_among_many_and_no_count_is_too_low() {
+    fn top_finds_the_most_limited_without_undercounting() {
         let mut top = Top::default();
         for round in 0..10 * PLACES {
             top.add(&format!("passer-by {round}"));

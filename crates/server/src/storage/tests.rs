@@ -145,7 +145,7 @@ fn outcome(passes: bool, statuses: &str) -> (bool, String) {
 
 // Seen failing on: only the default policy was used.
 #[tokio::test]
-async fn each_rule_has_its_policy_and_one_without_has_that_for_all() {
+async fn rule_policy_overrides_the_default_policy() {
     for (on_error, plain) in [
         (OnError::Open, [(true, "OK 2"), (true, "OK 2"), (true, "OK 2")]),
         (OnError::Closed, [(false, "OVER 1s"), (false, "OVER 1s"), (false, "OVER 1s")]),
@@ -166,7 +166,7 @@ async fn each_rule_has_its_policy_and_one_without_has_that_for_all() {
 
 // Seen failing on: only the default policy was used.
 #[tokio::test]
-async fn policies_of_one_request_are_combined_as_limits_are() {
+async fn policies_of_one_request_combine_like_limits() {
     for (keys, passes, statuses, local_left) in [
         ("open local", true, "OK 2, OK 1", "OK 1"),
         ("local open local", true, "OK 1, OK 2, OK 0", "OVER 2800s"),
@@ -192,7 +192,7 @@ async fn policies_of_one_request_are_combined_as_limits_are() {
 }
 
 #[tokio::test]
-async fn what_is_given_back_or_owed_is_never_refused_and_kept_where_the_policy_is_local() {
+async fn refund_and_debit_are_never_refused_in_an_outage() {
     let setup = Setup::new(OnError::Closed);
     assert_eq!(setup.ask_to("closed", Op::Refund).await, outcome(true, "OK 2"));
     assert_eq!(setup.ask_to("closed local", Op::Debit).await, outcome(true, "OK 2, OK 1"));
@@ -201,7 +201,7 @@ async fn what_is_given_back_or_owed_is_never_refused_and_kept_where_the_policy_i
 }
 
 #[tokio::test]
-async fn the_shared_store_decides_again_as_soon_as_it_answers() {
+async fn shared_store_decides_again_after_reconnect() {
     let setup = Setup::new(OnError::Local);
     setup.breaks(false);
     assert_eq!(setup.ask("plain").await, outcome(true, "OK 1"));
@@ -213,7 +213,7 @@ async fn the_shared_store_decides_again_as_soon_as_it_answers() {
 }
 
 #[tokio::test]
-async fn nothing_is_granted_of_a_quota_that_this_node_decides_alone() {
+async fn fallback_grants_no_quota() {
     let setup = Setup::new(OnError::Open);
     for key in ["granted_open", "granted_local"] {
         assert_eq!(setup.granted(key).await, None, "{key}: the store fails");
@@ -230,7 +230,7 @@ async fn nothing_is_granted_of_a_quota_that_this_node_decides_alone() {
 
 // Seen failing on: `is_met` true from the start.
 #[tokio::test]
-async fn until_the_shared_store_is_there_this_node_decides_whatever_the_policies_say() {
+async fn node_decides_locally_before_the_first_connection() {
     let setup = Setup::new(OnError::Closed);
     let storage =
         Storage::shared(Arc::clone(&setup.far), MemoryStore::new(StoreOptions::default()), OnError::Closed);
@@ -255,7 +255,7 @@ async fn until_the_shared_store_is_there_this_node_decides_whatever_the_policies
 
 // Seen failing on: `decide_at_once` left its fast path for a store known to be unavailable.
 #[tokio::test]
-async fn while_the_shared_store_is_known_to_be_away_nobody_waits() {
+async fn request_does_not_wait_for_a_lost_store() {
     let setup = Setup::new(OnError::Closed);
     let entries = [("plain", "v")];
     let descriptors = [Descriptor::new(&entries)];
@@ -277,7 +277,7 @@ async fn while_the_shared_store_is_known_to_be_away_nobody_waits() {
 }
 
 #[tokio::test]
-async fn a_front_door_without_rules_is_served_by_this_node_where_all_is_local() {
+async fn local_policy_serves_frontends_without_rules() {
     let setup = Setup::new(OnError::Local);
     let limit = Limit::fixed_window(1, hivemind_core::Period::HOUR);
     let entries = [("client", "a")];

@@ -38,7 +38,7 @@ pub(super) fn rows(heading: &str, head: &str) -> Vec<Vec<&'static str>> {
 
 // Seen failing on: a missing row, a row of a key that does not exist, and a row without its mark.
 #[test]
-fn every_key_of_the_language_is_on_the_page_and_no_other() {
+fn page_lists_exactly_the_keys_of_the_rule_language() {
     for (heading, head, keys) in [
         ("## The file", "key", FILE_KEYS),
         ("## A descriptor", "key", DESCRIPTOR_KEYS),
@@ -60,7 +60,7 @@ fn every_key_of_the_language_is_on_the_page_and_no_other() {
 
 // Seen failing on: `untl: minute` in an example.
 #[test]
-fn every_example_on_the_page_is_loaded_without_a_warning() {
+fn page_examples_load_without_warnings() {
     let examples: Vec<&str> = PAGE
         .split("```yaml\n")
         .skip(1)
@@ -77,7 +77,7 @@ fn every_example_on_the_page_is_loaded_without_a_warning() {
 
 // Seen failing on: a reworded cause, and a row whose rule is valid.
 #[test]
-fn every_mistake_on_the_page_is_refused_in_its_words() {
+fn page_mistakes_are_rejected_with_their_causes() {
     let rows = rows("## What is refused, and what to write instead", "in a descriptor");
     assert!(rows.len() > 25, "{} mistakes were found", rows.len());
     for row in rows {

@@ -163,7 +163,7 @@ fn mistake_of_default(file: &str, place: &str, row: &[&str]) -> Option<String> {
 // Seen failing on: `number` for `burst`, a missing word of `algorithm`, `flag` for `raw_body`, and 0 as the
 // minimum of `unit_multiplier` in both page and schema.
 #[test]
-fn the_types_on_the_page_are_those_of_the_schema_and_of_the_reader() {
+fn rule_types_on_the_page_match_schema_and_reader() {
     let schema = rule_schema::rules();
     let mut wrong = Vec::new();
     for (heading, head, definition, file, place) in TABLES {
@@ -176,7 +176,7 @@ fn the_types_on_the_page_are_those_of_the_schema_and_of_the_reader() {
 // Seen failing on: `2s` for `valid_for`, `token_bucket` for `algorithm`, `none` for `unit`, `required` for `value`,
 // `storage.on_err` for `on_error`, and `local` for `consistency`.
 #[test]
-fn the_defaults_on_the_page_are_those_of_the_reader() {
+fn rule_defaults_on_the_page_match_the_reader() {
     let mut wrong = Vec::new();
     for (heading, head, _, file, place) in TABLES {
         wrong.extend(rows(heading, head).iter().filter_map(|row| mistake_of_default(file, place, row)));

@@ -71,7 +71,7 @@ mod tests {
 
     // Seen failing on: passwords in the query were not found.
     #[test]
-    fn a_password_is_found_wherever_a_url_may_have_it_and_never_shown() {
+    fn redis_url_password_is_detected_and_never_printed() {
         for (url, has_password) in [
             ("redis://h", false),
             ("redis://h:6379/0", false),

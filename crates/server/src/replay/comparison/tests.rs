@@ -22,7 +22,7 @@ fn ask(comparison: &mut Comparison, t_ms: u64, descriptors: &[&[(&str, &str)]]) 
 }
 
 #[test]
-fn who_is_limited_under_which_is_told_side_by_side() {
+fn comparison_lists_limited_keys_of_both_rule_sets() {
     let mut comparison = compare("{unit: hour, requests_per_unit: 3}", "{unit: hour, requests_per_unit: 1}");
     for t_ms in 0..4 {
         ask(&mut comparison, t_ms, &[&[("k", "a")], &[("free", "x")]]);
@@ -43,7 +43,7 @@ fn who_is_limited_under_which_is_told_side_by_side() {
 }
 
 #[test]
-fn a_wider_limit_lets_pass_who_was_limited() {
+fn wider_limit_admits_limited_keys() {
     let mut comparison = compare("{unit: hour, requests_per_unit: 1}", "{unit: hour, requests_per_unit: 3}");
     for t_ms in 0..4 {
         ask(&mut comparison, t_ms, &[&[("k", "a")]]);
@@ -55,7 +55,7 @@ fn a_wider_limit_lets_pass_who_was_limited() {
 }
 
 #[test]
-fn equal_rules_come_to_the_same() {
+fn equal_rules_have_equal_results() {
     let limit = "{unit: hour, requests_per_unit: 2}";
     let mut comparison = compare(limit, limit);
     for t_ms in 0..50 {
@@ -67,7 +67,7 @@ fn equal_rules_come_to_the_same() {
 }
 
 #[test]
-fn names_past_those_that_are_counted_one_by_one_are_told_of() {
+fn requests_beyond_the_counted_keys_are_reported() {
     let limit = "{unit: hour, requests_per_unit: 2}";
     let mut comparison = compare(limit, limit);
     for number in 0..super::MOST_KEYS {
@@ -85,7 +85,7 @@ fn names_past_those_that_are_counted_one_by_one_are_told_of() {
 
 // Seen failing on: texts truncated before they are hashed.
 #[test]
-fn a_credential_is_hashed_before_it_is_cut_and_a_text_that_is_cut_is_told_of() {
+fn credential_is_hashed_before_truncation() {
     let limit = "{unit: hour, requests_per_unit: 0}";
     let mut comparison = compare(limit, limit);
     let long = "a".repeat(super::LONGEST_TEXT);

@@ -214,7 +214,7 @@ fn inherited() -> BTreeMap<&'static str, &'static str> {
 // and endpoints, and on the page: `10s` for `server.idle_timeout`, `51` for `storage.redis.timeout_ms`, `16` for
 // `mesh.ask_timeout_ms`, `2s` for the messages of a `websocket`.
 #[test]
-fn every_default_of_the_schema_is_what_the_code_does_where_the_key_is_left_out() {
+fn schema_defaults_match_the_code() {
     let (mut wrong, mut count) = (Vec::new(), 0);
     for (path, schema) in keys() {
         let Some(default) = schema.get("default") else { continue };
@@ -257,7 +257,7 @@ fn every_default_of_the_schema_is_what_the_code_does_where_the_key_is_left_out()
 // Seen failing on: – for `gateway.session_cookie` and for `server.grpc_host`, and `gateway.timeouts.response` for the
 // `timeouts.idle` of a service.
 #[test]
-fn a_key_without_a_default_is_not_set_is_needed_or_is_another_key() {
+fn key_without_default_is_unset_required_or_inherited() {
     let (inherited, mut wrong) = (inherited(), Vec::new());
     let keys = keys();
     for (path, schema) in keys.iter().filter(|(_, schema)| schema.get("default").is_none()) {
@@ -297,7 +297,7 @@ fn a_key_without_a_default_is_not_set_is_needed_or_is_another_key() {
 
 // Seen failing on: a burst of 100 in the page's sentence.
 #[test]
-fn the_page_says_what_a_guard_is_that_leaves_its_numbers_open() {
+fn page_states_defaults_of_an_open_guard() {
     let guard = |text: &str| {
         let limits = yaml(text).unwrap().settings.gateway.unwrap().routing.limits();
         let limits = RateLimiter::new(limits).unwrap().effective_limits();

@@ -4,7 +4,7 @@ use super::super::{environment, load_settings};
 use super::{defaults, warnings, with_variables};
 
 #[test]
-fn a_variable_wins_over_the_file_and_the_rest_of_the_section_stays() {
+fn variable_overrides_only_its_key_of_the_file() {
     let file = "server: {grpc_port: 1, admin_port: 2}\nrate_limiting: {response_headers: {limit: L}}";
     let variables = [
         ("HIVEMIND_SERVER__GRPC_PORT", "7"),
@@ -19,7 +19,7 @@ fn a_variable_wins_over_the_file_and_the_rest_of_the_section_stays() {
 }
 
 #[test]
-fn a_list_is_written_with_commas_or_as_yaml_and_a_section_as_yaml() {
+fn variable_lists_use_commas_or_yaml_and_sections_yaml() {
     for value in ["a:1, b:2", "a:1,b:2", "[a:1, 'b:2']"] {
         let loaded = with_variables("mesh: {max_peers: 3}", &[("HIVEMIND_MESH__BOOTSTRAP_PEERS", value)]);
         assert_eq!(loaded.unwrap().warnings.len(), 1);
@@ -32,19 +32,19 @@ fn a_list_is_written_with_commas_or_as_yaml_and_a_section_as_yaml() {
 }
 
 #[test]
-fn the_environment_of_this_process_is_one() {
+fn process_environment_is_read() {
     assert!(environment().any(|(name, _)| name == "PATH"));
     assert!(load_settings(None, environment()).is_ok());
 }
 
 #[test]
-fn an_empty_variable_is_one_that_is_not_set() {
+fn empty_variable_counts_as_unset() {
     let loaded = with_variables("server: {grpc_port: 1}", &[("HIVEMIND_SERVER__GRPC_PORT", "")]).unwrap();
     assert_eq!(loaded.settings.server.grpc.unwrap().port(), 1);
 }
 
 #[test]
-fn variables_of_others_are_left_alone() {
+fn variables_of_other_programs_are_ignored() {
     let others = [
         ("HIVEMIND_LONG", "1"),
         ("HIVEMIND_PORT", "tcp://10.0.0.1:8081"),
@@ -59,7 +59,7 @@ fn variables_of_others_are_left_alone() {
 }
 
 #[test]
-fn a_variable_with_one_underscore_too_few_is_told() {
+fn variable_with_a_missing_underscore_is_a_warning() {
     let loaded = with_variables("", &[("HIVEMIND_SERVER_GRPC_PORT", "7")]).unwrap();
     let expected = "warning: HIVEMIND_SERVER_GRPC_PORT: is not read\n  \
                     = help: did you mean `HIVEMIND_SERVER__GRPC_PORT`?";
@@ -68,7 +68,7 @@ fn a_variable_with_one_underscore_too_few_is_told() {
 
 // Seen failing on: the file's span kept for the key in `put`.
 #[test]
-fn a_problem_in_a_variable_names_the_variable() {
+fn problem_in_a_variable_names_the_variable() {
     let file = "server: {host: 127.0.0.1}\nobservability: {otel: {metrics: {endpoint: 'http://c'}}}\n";
     for (name, value, cause, remedy) in [
         (

@@ -218,7 +218,7 @@ const IN_TOML: &[Case] = &[
 
 // Seen failing on: `report_unknown` not called; `clash` without the unspecified address.
 #[test]
-fn each_mistake_is_told_once_with_its_place_its_cause_and_its_remedy() {
+fn mistake_is_reported_once_with_place_cause_and_remedy() {
     let in_yaml = IN_YAML.iter().chain(super::storage::MISTAKES);
     let yaml = in_yaml.map(|case| (case, "hivemind.yaml", yaml(case.0)));
     let toml = IN_TOML.iter().map(|case| (case, "hivemind.toml", toml(case.0)));
@@ -236,7 +236,7 @@ fn each_mistake_is_told_once_with_its_place_its_cause_and_its_remedy() {
 
 // Seen failing on: problems in the order in which they were found.
 #[test]
-fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
+fn all_mistakes_are_reported_in_file_order() {
     let text = "server:\n  hots: ::1\n  grpc_port: x\nobservability:\n  log_level: loud\nrate_limiting:\n  max_keys: 0\n";
     let problems = yaml(text).unwrap_err();
     let text = problems.to_string();
@@ -247,7 +247,7 @@ fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
 }
 
 #[test]
-fn a_mistake_is_shown_in_its_line() {
+fn mistake_is_displayed_in_its_line() {
     let text = yaml("server:\n  grpc_port: 70000\n").unwrap_err().to_string();
     let expected = "\
 error: `server.grpc_port` is a port from 1 to 65535, 0 for any that is free, or off, and `70000` is not
@@ -261,7 +261,7 @@ error: `server.grpc_port` is a port from 1 to 65535, 0 for any that is free, or 
 }
 
 #[test]
-fn a_url_with_a_password_is_never_shown() {
+fn url_with_password_is_never_printed() {
     let text = "storage:\n  redis:\n    url: 'redis:/:hunter2@host'\n";
     let text = yaml(text).unwrap_err().to_string();
     assert!(!text.contains("hunter2"), "{text}");

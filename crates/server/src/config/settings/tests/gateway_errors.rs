@@ -231,7 +231,7 @@ const WHOLE: &[(&str, &str, &str, &str)] = &[
 
 // Seen failing on: `Taken::check` not called.
 #[test]
-fn each_mistake_is_told_once_with_its_place_its_cause_and_its_remedy() {
+fn mistake_is_reported_once_with_place_cause_and_remedy() {
     let in_gateway = IN_GATEWAY.iter().map(|(text, cause, remedy, before)| {
         let file = SMALLEST.replace("{services", &format!("{{{text}, services"));
         let at = "gateway: {".len() + before.len() + 1;
@@ -261,7 +261,7 @@ fn each_mistake_is_told_once_with_its_place_its_cause_and_its_remedy() {
 }
 
 #[test]
-fn a_service_that_is_all_wrong_is_told_all_of_it() {
+fn all_mistakes_of_one_service_are_reported() {
     let file = "gateway:\n  listen: x\n  services:\n    - {path_prefix: a, upstream: b, host: 'c d'}\n    - {id: d, endpoints: [{}, {idd: 1}]}\n";
     let problems = yaml(file).unwrap_err();
     assert!(problems.0.len() >= 8, "{problems}");

@@ -12,7 +12,7 @@ fn mesh(text: &str) -> Mesh {
 }
 
 #[test]
-fn with_certificates_alone_everything_else_is_as_the_architecture_says() {
+fn mesh_defaults_match_the_architecture() {
     let mesh = mesh(LEAST);
     assert_eq!(mesh.node_id, None);
     assert_eq!(mesh.cluster_id, "default");
@@ -28,7 +28,7 @@ fn with_certificates_alone_everything_else_is_as_the_architecture_says() {
 }
 
 #[test]
-fn yaml_toml_and_the_environment_say_the_same() {
+fn yaml_toml_and_environment_agree() {
     let in_yaml = "
 storage: {kind: mesh}
 mesh:
@@ -89,7 +89,7 @@ tls = { ca = "ca.crt", cert = "node.crt", key = "node.key" }
 }
 
 #[test]
-fn a_mesh_that_is_not_used_is_one_warning_and_no_mesh() {
+fn unused_mesh_section_is_one_warning() {
     let unused = yaml("mesh: {cluster_id: shop}").unwrap();
     assert_eq!(unused.settings.mesh, None);
     let texts = warnings(&unused);
@@ -105,7 +105,7 @@ fn a_mesh_that_is_not_used_is_one_warning_and_no_mesh() {
 }
 
 #[test]
-fn the_sample_of_the_seed_is_a_mesh_with_a_kind_and_certificates_beside_it() {
+fn seed_sample_with_kind_and_certificates_is_a_mesh() {
     let files = "mesh:\n  tls: {ca: a, cert: b, key: c}";
     let text = format!("storage: {{kind: mesh}}\n{}", SEED.replace("mesh:", files));
     let mesh = mesh(&text);

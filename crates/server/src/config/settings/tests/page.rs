@@ -61,7 +61,7 @@ fn rows() -> Vec<Vec<&'static str>> {
 
 // Seen failing on: the row of `server.admin_uds` missing, and an added row of `server.port`.
 #[test]
-fn every_key_of_the_code_is_on_the_page_and_every_key_of_the_page_in_the_code() {
+fn page_lists_exactly_the_configuration_keys() {
     let rows = rows();
     let older = reference::older();
     let keys = rows.iter().map(|row| row[0].trim_matches('`')).chain(older.keys().copied());
@@ -75,7 +75,7 @@ fn every_key_of_the_code_is_on_the_page_and_every_key_of_the_page_in_the_code() 
 
 // Seen failing on: `number` for `server.shutdown_grace`, a missing word of `storage.kind`.
 #[test]
-fn the_types_on_the_page_are_what_the_code_takes() {
+fn configuration_types_on_the_page_match_the_code() {
     let keys = keys_of_the_code();
     let mut page = CONFIGURATION.to_owned();
     for row in rows() {
@@ -102,7 +102,7 @@ fn schema_of<'s>(schema: &'s serde_json::Value, path: &str) -> &'s serde_json::V
 
 // Seen failing on: `http429` without its backticks, and `two for each core`.
 #[test]
-fn every_default_on_the_page_is_a_value_another_key_or_not_set() {
+fn page_default_is_a_value_a_key_or_unset() {
     let (keys, schema, mut wrong) = (keys_of_the_code(), configuration(), Vec::new());
     for row in rows() {
         let (key, cell) = (row[0].trim_matches('`'), row[2]);

@@ -76,7 +76,7 @@ fn redis(text: &str) -> Redis {
 }
 
 #[test]
-fn a_redis_needs_its_url_and_has_a_default_for_everything_else() {
+fn redis_needs_only_a_url() {
     let redis = redis("storage: {kind: redis, redis: {url: 'redis://h:1'}}");
     let urls: Vec<_> = redis.urls.iter().map(super::super::redis_url::RedisUrl::as_str).collect();
     assert_eq!(urls, ["redis://h:1"]);
@@ -90,7 +90,7 @@ fn a_redis_needs_its_url_and_has_a_default_for_everything_else() {
 
 // Seen failing on: `one_or_list` without the comma of a variable.
 #[test]
-fn yaml_toml_and_the_environment_say_the_same() {
+fn yaml_toml_and_environment_agree() {
     let in_yaml = "
 storage:
   kind: redis
@@ -156,7 +156,7 @@ over_cache = false
 
 // Seen failing on: `section.refuse` for `refuse_hidden`, which shows the line.
 #[test]
-fn a_password_in_a_url_is_warned_of_and_shown_nowhere() {
+fn password_in_a_redis_url_is_a_warning_and_never_printed() {
     let text = "storage:\n  kind: redis\n  redis:\n    url: redis://:hunter2@h:6379\n";
     let loaded = yaml(text).unwrap();
     let warnings = warnings(&loaded);
@@ -179,7 +179,7 @@ fn a_password_in_a_url_is_warned_of_and_shown_nowhere() {
 }
 
 #[test]
-fn a_redis_that_is_not_asked_for_is_warned_of() {
+fn unused_redis_section_is_a_warning() {
     let loaded = yaml("storage: {redis: {url: 'redis://h'}}").unwrap();
     assert_eq!(loaded.settings.storage.redis, None);
     let warnings = warnings(&loaded);
@@ -188,7 +188,7 @@ fn a_redis_that_is_not_asked_for_is_warned_of() {
 }
 
 #[test]
-fn the_seed_of_keys_is_named_by_its_file() {
+fn key_seed_is_read_from_its_file() {
     let loaded = yaml("security: {key_seed_file: /etc/hivemind/seed}").unwrap();
     assert_eq!(loaded.settings.security.key_seed_file, Some("/etc/hivemind/seed".into()));
     assert!(loaded.warnings.is_empty());
