@@ -7,7 +7,7 @@ use std::time::Duration;
 const BETWEEN: Duration = Duration::from_secs(60);
 
 /// When something is next worth a word, and how often it has happened since the last one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LogThrottle {
     next: AtomicU64,
     since: AtomicU64,

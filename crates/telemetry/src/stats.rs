@@ -41,6 +41,7 @@ impl Stats {
     }
 
     /// The same, with room for so many decisions.
+    #[must_use]
     pub fn with_decision_ring(self, decisions: usize) -> Self {
         Self { ring: DecisionRing::new(decisions), ..self }
     }

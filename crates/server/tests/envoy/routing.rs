@@ -93,11 +93,11 @@ fn the_metadata_of_the_passing_descriptors_reaches_the_upstream_as_a_header() {
         return;
     };
     let [first, second, third] = [(); 3].map(|()| stack.get("/", &[]));
-    assert_eq!(first.seen_upstream("x-domain"), Some("test"));
-    let descriptors: Value = serde_json::from_str(first.seen_upstream("x-descriptors").unwrap()).unwrap();
+    assert_eq!(first.upstream_header("x-domain"), Some("test"));
+    let descriptors: Value = serde_json::from_str(first.upstream_header("x-descriptors").unwrap()).unwrap();
     let entries = ["/0/entries", "/1/entries"].map(|path| descriptors.pointer(path).cloned());
     assert_eq!(entries, [Some(json!(["backend=premium"])), Some(json!(["backend=standard"]))]);
-    let backends = [&first, &second, &third].map(|response| response.seen_upstream("x-backend"));
+    let backends = [&first, &second, &third].map(|response| response.upstream_header("x-backend"));
     assert_eq!(backends, [Some("upstream"), Some("upstream"), Some("spare")]);
     // What is refused by all is not sent anywhere.
     assert_eq!(stack.status("/", &[]), 429);

@@ -65,7 +65,7 @@ impl Service {
     pub(crate) fn stop(mut self) {
         let kill = ["-c", "kill -TERM \"$0\"", &self.process.0.id().to_string()].map(str::to_owned);
         assert!(Command::new("sh").args(kill).status().unwrap().success());
-        let status = until("the service ends", || self.process.ended());
+        let status = until("the service ends", || self.process.exit_status());
         assert!(status.success(), "the service ended with {status}");
     }
 

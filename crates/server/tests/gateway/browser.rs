@@ -28,7 +28,7 @@ async fn chromium_shows_the_close_code_of_a_websocket_that_was_limited() {
     ]}))
     .await;
     let mut browser = Browser::open(&format!("http://{}/", gateway.listen)).await;
-    let shown = browser.shown("window.done").await;
+    let shown = browser.text_after("window.done").await;
     assert!(shown.starts_with("open message 0 message 1 message 2 closed 4429"), "{shown}");
 }
 
@@ -47,6 +47,6 @@ async fn chromium_sees_why_it_may_not_connect_where_that_is_asked_for() {
     let first = hivemind_testkit::within("the first", tokio_tungstenite::connect_async(address)).await;
     assert!(first.is_ok(), "{first:?}");
     let mut browser = Browser::open(&format!("http://{}/", gateway.listen)).await;
-    let shown = browser.shown("window.done").await;
+    let shown = browser.text_after("window.done").await;
     assert!(shown.starts_with("open closed 4429") || shown.starts_with("closed 4429"), "{shown}");
 }

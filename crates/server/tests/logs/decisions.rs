@@ -159,7 +159,7 @@ async fn decisions_of_the_gateway_are_told_without_who_the_client_is() {
         let observed =
             format!("observability: {{log_decisions: true, log_decisions_values: {values}}}\n{gateway}");
         let mut server = Setup::rules(RULES).config(&observed).start().await;
-        let screen = server.screen.told("gateway ").unwrap().to_owned();
+        let screen = server.screen.previous("gateway ").unwrap().to_owned();
         let url = format!("http{}", screen.split_once("http").unwrap().1.split(' ').next().unwrap());
         let secret = "Authorization: Bearer a-clients-secret-token";
         for code in [200, 429] {

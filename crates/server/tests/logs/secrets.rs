@@ -105,7 +105,7 @@ impl Running {
                 self.curl(&[version, "-H", &header, &format!("{admin}/{path}")]).await;
             }
         }
-        let screen = self.server.screen.told("gateway ").unwrap().to_owned();
+        let screen = self.server.screen.previous("gateway ").unwrap().to_owned();
         let gateway = format!("http{}", screen.split_once("http").unwrap().1.split(' ').next().unwrap());
         let url = format!("{gateway}/path?token=clients-query-of-a-path");
         for header in [

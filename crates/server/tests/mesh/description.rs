@@ -3,8 +3,8 @@
 
 use crate::gone::until_dead;
 use crate::keys::until_one_is_moved;
-use hivemind_testkit::mesh::{Authority, Node, all_are_members};
-use hivemind_testkit::openapi::{not_as_described, schemathesis};
+use hivemind_testkit::mesh::{MeshAuthority, Node, all_are_members};
+use hivemind_testkit::openapi::{schema_violations, schemathesis};
 use serde_json::json;
 
 /// A question that is to be answered with 200.
@@ -30,7 +30,7 @@ fn about(value: usize) -> String {
 
 async fn are_as_described(program: &std::path::Path, node: &Node, lines: &str) {
     // No token is set, and so any is as good as none.
-    if let Some(said) = not_as_described(program, node.admin, "none", lines).await {
+    if let Some(said) = schema_violations(program, node.admin, "none", lines).await {
         panic!("{said}");
     }
 }
@@ -39,7 +39,7 @@ async fn are_as_described(program: &std::path::Path, node: &Node, lines: &str) {
 #[tokio::test]
 async fn what_a_node_of_a_mesh_answers_is_of_the_form_that_is_described() {
     let Some(program) = schemathesis() else { return };
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let mut nodes = authority.nodes(1).await;
     // Some of these will have another owner, which cannot know of all of them.
     for value in 0..8 {

@@ -1,7 +1,7 @@
 //! Gateways that share their limits as a mesh: each a process of its own, before one app.
 
 use hivemind_testkit::app::app;
-use hivemind_testkit::mesh::{Authority, until};
+use hivemind_testkit::mesh::{MeshAuthority, until};
 use hivemind_testkit::{Log, get};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -61,11 +61,11 @@ gateway:
 
 #[tokio::test]
 async fn three_gateways_admit_exactly_the_limit_together() {
-    let (app, authority) = (app().await, Authority::new());
+    let (app, authority) = (app().await, MeshAuthority::new());
     let mut gateways: Vec<Gateway> = Vec::new();
     for index in 0..3 {
         let first: Vec<SocketAddr> = gateways.first().map(|first| first.mesh).into_iter().collect();
-        let files = authority.certified(&format!("node-{index}"), &[]);
+        let files = authority.certificate_folder(&format!("node-{index}"), &[]);
         gateways.push(Gateway::start(app, &files, &first).await);
     }
     for gateway in &gateways {

@@ -1,6 +1,6 @@
 //! Peers that go without a word: what the log says of them, and how one that does not come back is forgotten.
 
-use hivemind_testkit::mesh::{Authority, Node, all_are_members, peers, until};
+use hivemind_testkit::mesh::{MeshAuthority, Node, all_are_members, peers, until};
 use hivemind_testkit::{Page, hivemind, post};
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub(crate) async fn until_dead(node: &Node, name: &str) {
 // Seen failing on: a state machine that goes by discovery alone (the view kept three members).
 #[tokio::test]
 async fn a_peer_that_is_gone_for_good_is_forgotten_by_all_when_one_is_told_so() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let mut nodes = authority.nodes(3).await;
     let page = forget(&nodes[0], "node-2").await;
     assert_eq!(page.code, 409, "{}", page.body);
@@ -67,7 +67,7 @@ async fn a_peer_that_is_gone_for_good_is_forgotten_by_all_when_one_is_told_so() 
 // Seen failing on: a change that is told at every look.
 #[tokio::test]
 async fn the_log_tells_once_that_a_peer_came_counts_as_dead_and_has_started_anew() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let mut nodes = authority.nodes(2).await;
     nodes[1].signal("KILL").await;
     nodes[1].ended().await;

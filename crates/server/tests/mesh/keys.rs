@@ -1,6 +1,6 @@
 //! What an operator does to a key at one node of a mesh, at all of them.
 
-use hivemind_testkit::mesh::{Authority, Node, all_are_members, peers, until, with_files};
+use hivemind_testkit::mesh::{MeshAuthority, Node, all_are_members, peers, until, with_files};
 use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest;
 use hivemind_testkit::{Setup, get, hivemind, overall, post, request};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ async fn until_blocked(node: &Node, expected: &[(&str, &str)]) {
 // Seen failing on: news that is told to nobody, with no number told either; a node that joins and is told no number.
 #[tokio::test]
 async fn a_block_at_one_node_holds_at_all_and_at_those_that_come_later() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let mut nodes = authority.nodes(2).await;
     assert_eq!(block(&nodes[0], "x").await["scope"], "mesh");
     assert_eq!(overall(&nodes[0].ask("d", "day=x").await), "OVER");
@@ -63,7 +63,7 @@ async fn a_block_at_one_node_holds_at_all_and_at_those_that_come_later() {
 // Seen failing on: what was taken down forgotten at once, so that whoever was away brings it back.
 #[tokio::test]
 async fn a_node_that_was_cut_off_learns_what_was_blocked_and_unblocked_meanwhile() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let nodes = authority.nodes(2).await;
     block(&nodes[0], "x").await;
     until_blocked(&nodes[1], &[("x", "node-0")]).await;
@@ -83,7 +83,7 @@ async fn a_node_that_was_cut_off_learns_what_was_blocked_and_unblocked_meanwhile
 // Seen failing on: a reset that is told as done while its owner hears nothing; a look-up that makes numbers up.
 #[tokio::test]
 async fn what_the_owner_of_a_key_does_not_answer_is_an_error_and_no_number() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let nodes = authority.nodes(2).await;
     let theirs = key("day", "x");
     let found = done(&nodes[0], "lookup", &theirs).await;
@@ -125,7 +125,7 @@ async fn all_say(nodes: &[Node], value: &str, left: u64) -> bool {
 // Seen failing on: a node that does not own the key, which told the owner's own part and nothing to sum.
 #[tokio::test]
 async fn a_look_up_at_any_node_tells_what_is_left_of_all_and_what_each_node_holds_of_it() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let nodes = authority.nodes(3).await;
     for index in 0..9 {
         assert_eq!(overall(&nodes[index % 3].ask("d", "day=x").await), "OK");
@@ -188,7 +188,7 @@ pub(crate) async fn until_one_is_moved(node: &Node, name: &str, values: &[String
 // What was lent before somebody came is with whoever has it, and a reset at the key's owner does not reach it.
 #[tokio::test]
 async fn a_reset_that_does_not_reach_all_of_a_key_says_so() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let mut nodes = authority.nodes(1).await;
     let values: Vec<String> = (0..16).map(|number| number.to_string()).collect();
     for value in &values {
@@ -224,10 +224,10 @@ descriptors:
 ";
 
 /// So many nodes more, in one view with those that are there, with those rules.
-async fn more_with_few(authority: &Authority, mut nodes: Vec<Node>, count: usize) -> Vec<Node> {
+async fn more_with_few(authority: &MeshAuthority, mut nodes: Vec<Node>, count: usize) -> Vec<Node> {
     for index in nodes.len()..nodes.len() + count {
         let first: Vec<_> = nodes.first().map(|node| node.mesh).into_iter().collect();
-        let files = authority.certified(&format!("node-{index}"), &[]);
+        let files = authority.certificate_folder(&format!("node-{index}"), &[]);
         nodes.push(Node::start(with_files(Setup::rules(FEW), &files, &first)).await);
     }
     all_are_members(&nodes).await;
@@ -237,7 +237,7 @@ async fn more_with_few(authority: &Authority, mut nodes: Vec<Node>, count: usize
 // Guards against: a hash that one node tells and another does not find, or finds for somebody else.
 #[tokio::test]
 async fn a_credential_that_is_blocked_at_one_node_is_refused_and_unblocked_at_another_by_its_hash() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let nodes = more_with_few(&authority, Vec::new(), 2).await;
     let mut body = key("authorization", "of-somebody");
     body["for_ms"] = 3_600_000.into();
@@ -262,7 +262,7 @@ fn most_left(limit: &Value) -> u64 {
 // Guards against: what is in doubt taken for spent, so that a node that does not own the key granted 1 again and again.
 #[tokio::test]
 async fn a_grant_at_any_node_tells_no_more_than_came_back() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let nodes = more_with_few(&authority, Vec::new(), 1).await;
     let values: Vec<String> = (0..12).map(|number| number.to_string()).collect();
     for value in &values {
@@ -301,11 +301,11 @@ async fn a_grant_at_any_node_tells_no_more_than_came_back() {
 // Seen failing on: what is left after a grant taken for what it gave back: 0, where the client had spent it by then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_at_any_node_says_what_came_back_though_the_client_spends_it_at_once() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let mut nodes: Vec<Node> = Vec::new();
     for name in ["node-0", "node-1", "node-2"] {
         let first: Vec<_> = nodes.first().map(|node| node.mesh).into_iter().collect();
-        let setup = with_files(Setup::rules(FEW), &authority.certified(name, &[]), &first);
+        let setup = with_files(Setup::rules(FEW), &authority.certificate_folder(name, &[]), &first);
         // A client that goes on asking would owe what it was refused, and what a node admits by itself is made good first.
         let setup = setup.with("rate_limiting.on_refusal", "count_none");
         nodes.push(Node::start(setup.with("mesh.on_unreachable", "refuse")).await);
@@ -342,7 +342,7 @@ async fn a_grant_at_any_node_says_what_came_back_though_the_client_spends_it_at_
 // Guards against: a node that stops at the limit it has had, whatever its owner was given back; the state machine was seen doing so.
 #[tokio::test]
 async fn a_grant_at_any_node_lets_the_client_go_on_where_it_is() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let mut nodes: Vec<Node> = Vec::new();
     for name in ["node-0", "node-1", "node-2"] {
         let first: Vec<_> = nodes.first().map(|node| node.mesh).into_iter().collect();

@@ -1,7 +1,7 @@
 //! Every node restarted, one after the other, while calls come: none fails, and no window admits more than its limit.
 
 use hivemind_core::{Clock, SystemClock, Timestamp};
-use hivemind_testkit::mesh::{Authority, Node, all_are_members};
+use hivemind_testkit::mesh::{MeshAuthority, Node, all_are_members};
 use hivemind_testkit::{Client, overall, request, within};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -97,13 +97,13 @@ fn call_to_the_end(mut client: Client, text: String) -> JoinHandle<(usize, Strin
 }
 
 /// A node that asks for no longer than a caller of this test may wait: it calls once more when it is answered.
-async fn start(authority: &Authority, index: usize, others: &[SocketAddr]) -> Node {
+async fn start(authority: &MeshAuthority, index: usize, others: &[SocketAddr]) -> Node {
     let node = authority.node(&format!("node-{index}"), others);
     Node::start(node.with("mesh.ask_timeout_ms", "100")).await
 }
 
 /// Ends a node as an operator does, and starts it anew.
-async fn restart(authority: &Authority, nodes: &mut [Node], index: usize, rotation: &Rotation) {
+async fn restart(authority: &MeshAuthority, nodes: &mut [Node], index: usize, rotation: &Rotation) {
     let late = call_to_the_end(nodes[index].client().await, format!("day=late-{index}"));
     nodes[index].signal("TERM").await;
     // By now every page says that it is not ready.
@@ -124,7 +124,7 @@ async fn restart(authority: &Authority, nodes: &mut [Node], index: usize, rotati
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_fails_no_call_and_fills_no_window_twice() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let mut nodes = vec![start(&authority, 0, &[]).await];
     for index in 1..3 {
         let first = nodes[0].mesh;

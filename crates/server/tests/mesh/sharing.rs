@@ -1,7 +1,7 @@
 //! One limit at several nodes: what passes is the limit, wherever it is asked.
 
 use hivemind_core::{Clock, SystemClock};
-use hivemind_testkit::mesh::{Authority, RULES, peers, until};
+use hivemind_testkit::mesh::{MeshAuthority, RULES, peers, until};
 use hivemind_testkit::{Setup, get, overall, request};
 
 /// The number of the minute that it is.
@@ -11,7 +11,7 @@ fn minute() -> u64 {
 
 #[tokio::test]
 async fn five_and_ten_a_minute_are_the_first_five_and_ten_wherever_they_land() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let nodes = authority.nodes(3).await;
     let mut attempt = 0;
     let told = loop {
@@ -38,7 +38,7 @@ async fn five_and_ten_a_minute_are_the_first_five_and_ten_wherever_they_land() {
 
 #[tokio::test]
 async fn every_peer_is_shown_but_the_node_itself() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let nodes = authority.nodes(3).await;
     for (index, node) in nodes.iter().enumerate() {
         // Clocks are compared by a word and its answer, a moment after a peer came.
@@ -92,7 +92,7 @@ async fn without_a_mesh_there_are_no_peers() {
 // Seen failing on: an owner that does not sum up what was admitted beyond a limit (the metric stays 0).
 #[tokio::test]
 async fn what_was_admitted_above_a_limit_is_counted_when_its_window_is_over() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let nodes = authority.nodes(3).await;
     let mut clients = Vec::new();
     for node in &nodes {

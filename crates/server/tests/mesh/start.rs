@@ -1,6 +1,6 @@
 //! What a node needs to start, and when it says that it is ready.
 
-use hivemind_testkit::mesh::{Authority, Node, RULES, all_are_members, done, peers, until, with_files};
+use hivemind_testkit::mesh::{MeshAuthority, Node, RULES, all_are_members, peers, run_ok, until, with_files};
 use hivemind_testkit::{Setup, get};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tokio::net::UdpSocket;
 
 #[tokio::test]
 async fn a_node_that_no_peer_would_believe_does_not_start_and_says_what_to_do() {
-    let (authority, other) = (Authority::new(), Authority::new());
-    let (own, foreign) = (authority.certified("a", &[]), other.certified("a", &[]));
+    let (authority, other) = (MeshAuthority::new(), MeshAuthority::new());
+    let (own, foreign) = (authority.certificate_folder("a", &[]), other.certificate_folder("a", &[]));
     let several = tempfile::tempdir().unwrap();
     let ca = own.parent().unwrap().join("ca");
     let (ca, out) = (ca.to_str().unwrap(), several.path().join("b"));
-    done(&["certs", "node", "--ca", ca, "--name", "b", "--name", "c", "--out", out.to_str().unwrap()]);
+    run_ok(&["certs", "node", "--ca", ca, "--name", "b", "--name", "c", "--out", out.to_str().unwrap()]);
     let file = |name: &str| own.join(name).to_str().unwrap().to_owned();
     let setup = |files| with_files(Setup::rules(RULES), files, &[]);
     for (setup, words) in [
@@ -46,8 +46,8 @@ async fn a_node_that_no_peer_would_believe_does_not_start_and_says_what_to_do() 
 
 #[tokio::test]
 async fn a_node_takes_its_name_from_its_certificate_or_from_its_pod() {
-    let authority = Authority::new();
-    let files = authority.certified("shop/api-0", &[]);
+    let authority = MeshAuthority::new();
+    let files = authority.certificate_folder("shop/api-0", &[]);
     let mut nodes = vec![Node::start(authority.node("node-0", &[])).await];
     let first = [nodes[0].mesh];
     let pod = with_files(Setup::rules(RULES), &files, &first);
@@ -59,7 +59,7 @@ async fn a_node_takes_its_name_from_its_certificate_or_from_its_pod() {
 
 #[tokio::test]
 async fn it_is_ready_once_it_is_in_a_mesh_and_alive_from_the_start() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     // Somebody who never answers: the node looks for a mesh before it makes one of its own.
     let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let node = authority.node("a", &[silent.local_addr().unwrap()]).start().await;
@@ -75,8 +75,8 @@ async fn it_is_ready_once_it_is_in_a_mesh_and_alive_from_the_start() {
 
 #[tokio::test]
 async fn a_certificate_that_ends_soon_is_told_in_the_log_and_by_readyz_and_a_new_one_is_taken() {
-    let authority = Authority::new();
-    let files = authority.certified("a", &["--days", "1"]);
+    let authority = MeshAuthority::new();
+    let files = authority.certificate_folder("a", &["--days", "1"]);
     // In the last third of its time.
     let late = with_files(Setup::rules(RULES), &files, &[]).with("HIVEMIND_TEST_CLOCK_OFFSET_MS", "72000000");
     let mut node = late.start().await;
@@ -86,7 +86,7 @@ async fn a_certificate_that_ends_soon_is_told_in_the_log_and_by_readyz_and_a_new
     until("a line of the certificate", async || told(&get(node.admin, "/readyz").await.body)).await;
     let expiry = "hivemind_mesh_certificate_expiry_seconds";
     let before = node.metrics().await.metric(expiry).unwrap();
-    authority.certified("a", &["--force"]);
+    authority.certificate_folder("a", &["--force"]);
     until("the new certificate", async || !told(&get(node.admin, "/readyz").await.body)).await;
     let after = node.metrics().await.metric(expiry).unwrap();
     assert!(after - before > Duration::from_secs(300 * 24 * 3_600).as_secs(), "{before} {after}");
@@ -95,8 +95,8 @@ async fn a_certificate_that_ends_soon_is_told_in_the_log_and_by_readyz_and_a_new
 // Seen failing on: a key that is read as any file.
 #[tokio::test]
 async fn a_key_that_everybody_can_read_is_warned_of_once() {
-    let authority = Authority::new();
-    let key = authority.certified("a", &[]).join("node.key");
+    let authority = MeshAuthority::new();
+    let key = authority.certificate_folder("a", &[]).join("node.key");
     let open = |mode| std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
     open(0o644);
     let mut node = authority.node("a", &[]).start().await;
@@ -113,7 +113,7 @@ async fn a_key_that_everybody_can_read_is_warned_of_once() {
 // Seen failing on: the end of the certificate told as if a new one of the same CA would do.
 #[tokio::test]
 async fn the_end_of_the_ca_is_told_by_the_log_by_readyz_and_by_a_metric_with_what_to_do() {
-    let authority = Authority::lasting("1");
+    let authority = MeshAuthority::with_validity_days("1");
     let mut node = authority.node("a", &[]).start().await;
     let line = node.log.next("the mesh's CA ends").await;
     assert!(line.contains("hivemind certs ca") && line.contains("WARN"), "{line}");
@@ -145,7 +145,7 @@ async fn counts_alone(node: &mut Node, words: &[&str]) {
 // whole limit.
 #[tokio::test]
 async fn a_node_that_meets_none_of_its_peers_says_so_and_why() {
-    let (authority, other) = (Authority::new(), Authority::new());
+    let (authority, other) = (MeshAuthority::new(), MeshAuthority::new());
     let mut first = Node::start(authority.node("first", &[])).await;
 
     let mut foreign = Node::start(other.node("foreign", &[first.mesh])).await;
@@ -169,7 +169,7 @@ async fn a_node_that_meets_none_of_its_peers_says_so_and_why() {
 // word (it founds a mesh of its own).
 #[tokio::test]
 async fn two_nodes_of_one_name_say_so_in_both_logs_and_the_older_by_readyz() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let mut nodes = authority.nodes(2).await;
     let known = [nodes[0].mesh, nodes[1].mesh];
     let mut twin = Node::start(authority.node("node-1", &known)).await;

@@ -1,6 +1,6 @@
 //! What a node tells of its peers and of its clock.
 
-use hivemind_testkit::mesh::{Authority, Node, all_are_members, until};
+use hivemind_testkit::mesh::{MeshAuthority, Node, all_are_members, until};
 use hivemind_testkit::{get, post};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ async fn component(node: &Node, name: &str) -> Value {
 // Seen failing on: peers that nobody tells of.
 #[tokio::test]
 async fn peers_that_come_and_go_are_in_the_log_by_their_names() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let mut nodes = authority.nodes(2).await;
     let told: Value = serde_json::from_str(&nodes[0].log.next("a peer came").await).unwrap();
     assert_eq!((&told["level"], &told["fields"]["peer"]), (&"INFO".into(), &"node-1".into()), "{told}");
@@ -34,7 +34,7 @@ async fn peers_that_come_and_go_are_in_the_log_by_their_names() {
 // Seen failing on: an outlier that nobody tells of.
 #[tokio::test]
 async fn a_node_whose_clock_is_off_says_so_of_its_clock_and_the_others_of_their_peer() {
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     // As it is by default: clocks are compared as often as nodes speak, and they speak three times within it.
     let node = |name: &str, peers: &[SocketAddr]| {
         authority.node(name, peers).with("rate_limiting.staleness_threshold_ms", "500")

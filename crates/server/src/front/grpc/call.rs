@@ -1,4 +1,4 @@
-//! One call: collects its message, and answers ShouldRateLimit immediately. A decision that has to wait, an
+//! One call: collects its message, and answers `ShouldRateLimit` immediately. A decision that has to wait, an
 //! incomplete message and every other method leave this fast path; they wait with a deadline and delay no other call.
 
 use super::activity::Activity;

@@ -1,15 +1,15 @@
-//! By which names the admin port is asked for: a name leads where its owner says, an address does not.
+//! Access to the admin port: the `Host` header, cross-site requests, and anonymous callers on an open port.
 
 use crate::RULES;
-use crate::asked::ask;
+use crate::http::ask;
 use hivemind_testkit::authority::put;
 use hivemind_testkit::{Server, Setup, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-// Seen failing on: 200 for all of these, before the host was looked at.
+// Seen failing on: 200 for each of these, when the host was not checked.
 #[tokio::test]
-async fn where_no_token_is_set_a_name_that_leads_here_opens_nothing_on_loopback() {
+async fn foreign_host_without_token_gets_421_on_loopback() {
     let setup = Setup::rules(RULES);
     let uds = setup.path().join("admin.sock");
     let server = setup.with("server.admin_uds", uds.to_str().unwrap()).start().await;
@@ -20,7 +20,7 @@ async fn where_no_token_is_set_a_name_that_leads_here_opens_nothing_on_loopback(
         ("GET", "/rlconfig"),
         ("POST", "/json"),
     ] {
-        // To the browser this is one origin, so it says nothing else than a page of ours would.
+        // For the browser this is one origin, so the request looks like one of the dashboard's own.
         let evil = ["host: evil.example:8080", "origin: http://evil.example:8080"];
         let answer = ask(server.admin, method, path, &evil, "").await;
         assert_eq!(answer.code, 421, "{method} {path}");
@@ -36,10 +36,10 @@ async fn where_no_token_is_set_a_name_that_leads_here_opens_nothing_on_loopback(
         assert_eq!(
             ask(server.admin, "GET", path, &["host: evil.example"], "").await.code,
             200,
-            "probes have names"
+            "probes may use any host name"
         );
     }
-    // Nobody's browser opens a socket of this machine.
+    // A browser cannot open a Unix socket.
     let mut connection = UnixStream::connect(uds).await.unwrap();
     connection
         .write_all(b"GET /api/v1/rules HTTP/1.1\r\nhost: any.name\r\nconnection: close\r\n\r\n")
@@ -50,18 +50,18 @@ async fn where_no_token_is_set_a_name_that_leads_here_opens_nothing_on_loopback(
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
 }
 
-// Seen failing on: components for everybody where no token is set.
+// Seen failing on: components shown to all callers if no token is set.
 #[tokio::test]
-async fn how_each_part_of_it_is_is_told_to_those_who_may_read_the_configuration_and_to_no_others() {
-    let asked = [("/readyz?verbose", "components"), ("/readyz", "rules.yaml")];
+async fn component_health_requires_access_to_configuration() {
+    let probes = [("/readyz?verbose", "components"), ("/readyz", "rules.yaml")];
     let (own, mut open) = (
         broken(Setup::rules(RULES)).await,
         broken(Setup::rules(RULES).with("server.admin_host", "0.0.0.0")).await,
     );
     open.admin.set_ip([127, 0, 0, 1].into());
-    for (path, told) in asked {
+    for (path, expected) in probes {
         let answer = ask(own.admin, "GET", path, &[], "").await;
-        assert!(answer.code == 200 && answer.body.contains(told), "{path}: {}", answer.body);
+        assert!(answer.code == 200 && answer.body.contains(expected), "{path}: {}", answer.body);
         for (at, header) in [
             (own.admin, "host: evil.example"),
             (own.admin, "origin: http://evil.example"),
@@ -69,13 +69,13 @@ async fn how_each_part_of_it_is_is_told_to_those_who_may_read_the_configuration_
             (open.admin, "accept: */*"),
         ] {
             let answer = ask(at, "GET", path, &[header], "").await;
-            let is_word = ["ready\n", "{\"status\":\"ready\"}\n"].contains(&answer.body.as_str());
-            assert!(answer.code == 200 && is_word, "{path} {header}: {}", answer.body);
+            let is_status_only = ["ready\n", "{\"status\":\"ready\"}\n"].contains(&answer.body.as_str());
+            assert!(answer.code == 200 && is_status_only, "{path} {header}: {}", answer.body);
         }
     }
 }
 
-/// A service whose rules were sound when it started, and are not any more.
+/// A service whose rule file became invalid after the start.
 async fn broken(setup: Setup) -> Server {
     let mut server = setup.start().await;
     put(&server.path().join("rules.yaml"), "nonsense: [");
@@ -83,9 +83,9 @@ async fn broken(setup: Setup) -> Server {
     server
 }
 
-// Seen failing on: a page that needs the token.
+// Seen failing on: a dashboard that needs the token.
 #[tokio::test]
-async fn with_a_token_the_port_has_any_name_and_the_page_needs_none() {
+async fn token_allows_any_host_and_dashboard_needs_no_token() {
     let setup = Setup::rules(RULES);
     let file = setup.path().join("token");
     put(&file, "the-operators-token-0123456789");
@@ -102,9 +102,9 @@ async fn with_a_token_the_port_has_any_name_and_the_page_needs_none() {
     }
 }
 
-// Seen failing on: 200 for what a browser sends without an origin.
+// Seen failing on: 200 for requests that a browser sends without an origin.
 #[tokio::test]
-async fn what_another_sites_page_embeds_is_not_sent_into_its_browser() {
+async fn cross_site_embeds_are_rejected() {
     let server = Setup::rules(RULES).start().await;
     for (site, expected) in [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)] {
         let site = format!("sec-fetch-site: {site}");
@@ -115,15 +115,15 @@ async fn what_another_sites_page_embeds_is_not_sent_into_its_browser() {
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
         assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"), "{path}");
     }
-    // What nobody has made has words all the same.
+    // Unknown paths have a problem as their body too.
     for path in ["/nowhere", "/api/v1", "/api/v1/nothing"] {
         let answer = ask(server.admin, "GET", path, &[], "").await;
         assert_eq!((answer.code, answer.header("content-type")), (404, Some("application/problem+json")));
     }
 }
 
-/// What strangers may read where the port asks for nothing. Whoever adds an endpoint decides here whether they may.
-const FOR_STRANGERS: [&str; 8] = [
+/// The endpoints that anonymous callers may read. A new endpoint is added here or is rejected for them.
+const ANONYMOUS: [&str; 8] = [
     "get /api/v1/limits",
     "get /api/v1/log",
     "get /api/v1/openapi.json",
@@ -134,20 +134,20 @@ const FOR_STRANGERS: [&str; 8] = [
     "post /api/v1/explain",
 ];
 
-/// Rules for single clients, by what only those have.
-const OF_CLIENTS: &str = "
+/// Rules for single clients, by credentials and names.
+const CLIENT_RULES: &str = "
 domain: shop
 descriptors:
-- {key: api_key, value: sk_live_of_somebody, rate_limit: {unit: day, requests_per_unit: 2}}
-- {key: api_key, value: 'sk_test_of_somebody*', rate_limit: {unit: day, requests_per_unit: 2}}
-- {key: path, value: '/cb?token=of_somebody', rate_limit: {unit: day, requests_per_unit: 2}}
+- {key: api_key, value: sk_live_of_ada, rate_limit: {unit: day, requests_per_unit: 2}}
+- {key: api_key, value: 'sk_test_of_ada*', rate_limit: {unit: day, requests_per_unit: 2}}
+- {key: path, value: '/cb?token=of_ada', rate_limit: {unit: day, requests_per_unit: 2}}
 - {key: user, value: ada, rate_limit: {unit: day, requests_per_unit: 2}}
 ";
 
-// Seen failing on: values as they stand in the file, whoever asks.
+// Seen failing on: values as in the file, for every caller.
 #[tokio::test]
-async fn strangers_are_told_rules_with_hashes_of_credentials_and_find_none_by_its_letters() {
-    let asked = [
+async fn anonymous_rule_list_hashes_credentials_and_search_skips_them() {
+    let requests = [
         ("GET", "/rlconfig", ""),
         ("GET", "/api/v1/rules", ""),
         ("GET", "/api/v1/stats", ""),
@@ -159,57 +159,58 @@ async fn strangers_are_told_rules_with_hashes_of_credentials_and_find_none_by_it
         (
             "POST",
             "/api/v1/explain",
-            r#"{"domain": "shop", "entries": [{"key": "path", "value": "/cb?token=of_somebody"}]}"#,
+            r#"{"domain": "shop", "entries": [{"key": "path", "value": "/cb?token=of_ada"}]}"#,
         ),
     ];
-    for (host, is_stranger) in [("0.0.0.0", true), ("127.0.0.1", false)] {
-        let mut server = Setup::rules(OF_CLIENTS).with("server.admin_host", host).start().await;
+    for (host, is_anonymous) in [("0.0.0.0", true), ("127.0.0.1", false)] {
+        let mut server = Setup::rules(CLIENT_RULES).with("server.admin_host", host).start().await;
         server.admin.set_ip([127, 0, 0, 1].into());
-        for entry in ["api_key=sk_live_of_somebody", "path=/cb?token=of_somebody", "user=ada"] {
+        for entry in ["api_key=sk_live_of_ada", "path=/cb?token=of_ada", "user=ada"] {
             server.ask("shop", entry).await;
         }
-        for (method, path, body) in asked {
+        for (method, path, body) in requests {
             let answer = ask(server.admin, method, path, &[], body).await;
-            // What somebody sends is no secret to it.
-            let own = if body.contains("of_somebody") { "sk_" } else { "of_somebody" };
-            let is_hidden = is_stranger || path == "/api/v1/stats";
+            // The caller's own value may be in the response.
+            let own = if body.contains("of_ada") { "sk_" } else { "of_ada" };
+            let is_hidden = is_anonymous || path == "/api/v1/stats";
             let what = format!("{path} at {host}: {}", answer.body);
             assert_eq!(answer.code, 200, "{what}");
             assert!(answer.body.contains("sha256:") == is_hidden, "{what}");
             assert!(!(is_hidden && answer.body.contains(own)), "{what}");
             assert!(method == "POST" || answer.body.contains("ada"), "{what}");
         }
-        for (sought, is_found) in [("sk_live_o", !is_stranger), ("token", !is_stranger), ("ada", true)] {
+        for (sought, is_found) in [("sk_live_o", !is_anonymous), ("token", !is_anonymous), ("ada", true)] {
             let found = ask(server.admin, "GET", &format!("/api/v1/rules?q={sought}"), &[], "").await.json();
             assert_eq!(!found["items"].as_array().unwrap().is_empty(), is_found, "{sought} at {host}");
         }
     }
 }
 
-// Seen failing on: `/api/v1/config`, which was open because nobody had put it on a list; rules with the whole path of their file.
+// Seen failing on: `/api/v1/config`, which was open because it was missing in a list; rules with the full path
+// of their file.
 #[tokio::test]
-async fn on_a_port_open_to_the_network_strangers_read_what_is_on_a_list_and_nothing_else() {
+async fn anonymous_callers_read_only_the_listed_endpoints() {
     let mut server = Setup::rules(RULES).with("server.admin_host", "0.0.0.0").start().await;
     server.admin.set_ip([127, 0, 0, 1].into());
     let body = r#"{"domain": "shop", "entries": [{"key": "user", "value": "ada"}]}"#;
     for operation in crate::description::described() {
         let (method, path) = operation.split_once(' ').unwrap();
-        let path = path.replace("{name}", "nobody");
+        let path = path.replace("{name}", "absent");
         let sent = if method == "get" { "" } else { body };
         let answer = ask(server.admin, &method.to_uppercase(), &path, &[], sent).await;
-        let expected = if FOR_STRANGERS.contains(&operation.as_str()) { 200 } else { 403 };
+        let expected = if ANONYMOUS.contains(&operation.as_str()) { 200 } else { 403 };
         assert_eq!(answer.code, expected, "{operation}: {}", answer.body);
     }
     for path in ["/api/v1/nothing", "/api/v1/"] {
         assert_eq!(ask(server.admin, "GET", path, &[], "").await.code, 403, "{path}");
     }
-    // What this machine's folders are called is not told to them, nor who is blocked, though they may ask for the rule.
+    // Neither folder names nor blocks are shown to anonymous callers, though they may request an explanation.
     let explained = ask(server.admin, "POST", "/api/v1/explain", &[], body).await.json();
     assert_eq!(explained["end"]["blocked_until_ms"], serde_json::Value::Null);
     let listed = ask(server.admin, "GET", "/api/v1/rules", &[], "").await;
     let folder = server.path().to_str().unwrap().to_owned();
-    for told in [&explained.to_string(), &listed.body] {
-        assert!(!told.contains(&folder), "{folder} is in {told}");
+    for body in [&explained.to_string(), &listed.body] {
+        assert!(!body.contains(&folder), "{folder} is in {body}");
     }
     assert_eq!(
         (&explained["end"]["rule"]["file"], &listed.json()["items"][0]["file"]),

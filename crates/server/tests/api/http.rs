@@ -1,4 +1,4 @@
-//! One request with any headers, and its answer.
+//! One HTTP request with any headers, and its response.
 
 use hivemind_testkit::{Page, within};
 use serde_json::Value;
@@ -6,18 +6,18 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// An answer as it came.
-pub(crate) struct Asked {
+/// A response as it was received.
+pub(crate) struct Response {
     pub(crate) code: u16,
     head: String,
     pub(crate) body: String,
 }
 
-impl Asked {
-    /// A header, by its name in small letters.
+impl Response {
+    /// A header, by its lower-case name.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
-        pairs.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        pairs.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -25,8 +25,8 @@ impl Asked {
     }
 }
 
-/// Asks with these lines of headers; `host` is this machine's unless they say another.
-pub(crate) async fn ask(at: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> Asked {
+/// Sends a request with these header lines; `host` is the service's own address unless they contain one.
+pub(crate) async fn ask(at: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> Response {
     let own = format!("host: {at}");
     let own = (!headers.iter().any(|line| line.starts_with("host:"))).then_some(own.as_str());
     let lines: Vec<&str> = headers.iter().copied().chain(own).collect();
@@ -43,15 +43,15 @@ pub(crate) async fn ask(at: SocketAddr, method: &str, path: &str, headers: &[&st
     let text = within(path, exchanged).await;
     let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
     let code = head.split(' ').nth(1).expect("a code").parse().unwrap();
-    Asked { code, head: head.to_owned(), body: body.to_owned() }
+    Response { code, head: head.to_owned(), body: body.to_owned() }
 }
 
 pub(crate) fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// What a page has, which has to be there.
-pub(crate) fn told(page: &Page) -> Value {
+/// The JSON body of a page that must have status 200.
+pub(crate) fn ok_json(page: &Page) -> Value {
     assert_eq!(page.code, 200, "{page:?}");
     json(&page.body)
 }

@@ -1,4 +1,4 @@
-//! Asking what would be: which rule answers, what other rules would do; and what is wrong with the files.
+//! Rules in the dashboard: explanation, simulation of other rules, errors in rule files, and reloads.
 
 use crate::axe;
 use crate::page::Dashboard;
@@ -6,9 +6,9 @@ use crate::scene::{RULES, ask};
 use hivemind_testkit::{Server, Setup, hivemind};
 use serde_json::json;
 
-// Seen failing on: an answer that is not read out; a value without a key that is left out.
+// Seen failing on: an explanation that is not read out; a value without a key that is left out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_page_explains_which_rule_answers_and_finds_rules() {
+async fn explain_view_shows_the_matching_rule() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
     page.view("explain").await;
@@ -16,38 +16,38 @@ async fn the_page_explains_which_rule_answers_and_finds_rules() {
     page.fill("Key", 0, "path").await;
     page.fill("Value", 0, "/search").await;
     page.click("button", "Explain").await;
-    page.says("10 per second, 20 at once").await;
-    page.says("rules.yaml:5").await;
+    page.wait_for("10 per second, 20 at once").await;
+    page.wait_for("rules.yaml:5").await;
     let rules = server.path().join("rules.yaml");
-    let (_, told) =
+    let (_, text) =
         hivemind(&["explain", "--rules", rules.to_str().unwrap(), "--domain", "shop", "path=/search"]);
-    assert_eq!(page.value("document.querySelector('pre').textContent.trim()").await, told.trim());
+    assert_eq!(page.value("document.querySelector('pre').textContent.trim()").await, text.trim());
     page.fill("Value", 0, "/other").await;
     page.click("button", "Explain").await;
-    page.says("No rule fits: it passes.").await;
-    // What is read out is the answer, without the steps that led there.
-    assert_eq!(page.value(SAID).await, "No rule fits: it passes.");
-    // A value without its key is not left out without a word.
+    page.wait_for("No rule fits: it passes.").await;
+    // The screen reader announces the result, without the steps that led to it.
+    assert_eq!(page.value(ANNOUNCED).await, "No rule fits: it passes.");
+    // A value without its key makes the form invalid.
     page.click("button", "Add a part").await;
     page.fill("Value", 1, "lonely").await;
     assert_eq!(page.value("document.querySelector('main form').checkValidity()").await, false);
     page.view("rules").await;
-    page.says("3 rules").await;
+    page.wait_for("3 rules").await;
     page.fill("Search", 0, "search").await;
-    page.says("1 rule").await;
-    page.says("10 per second, 20 at once").await;
-    page.is_clean().await;
+    page.wait_for("1 rule").await;
+    page.wait_for("10 per second, 20 at once").await;
+    page.assert_clean().await;
 }
 
-/// The text of the rules that are tried.
+/// The editor for the simulated rules.
 const AREA: &str =
     "[...document.querySelectorAll('textarea')].find(one => one.value.includes('domain: shop'))";
 
-/// What is read out of the answer.
-const SAID: &str = "document.querySelector('main p.hidden[role=status]').textContent";
+/// The announced result.
+const ANNOUNCED: &str = "document.querySelector('main p.hidden[role=status]').textContent";
 
-/// Rules of so many domains, of which the shop's are the last.
-fn of_domains(number: usize) -> Setup {
+/// Rules of `number` domains, of which the shop's are the last.
+fn rules_of_domains(number: usize) -> Setup {
     let setup = Setup::new().rules_at("rules");
     for other in 1..number {
         let text = format!(
@@ -59,11 +59,11 @@ fn of_domains(number: usize) -> Setup {
     setup
 }
 
-// Seen failing on: a server that simulates nothing; the first 32 files of 33, without a word; rules that were written by hand and
-// replaced without a question; an answer that is read out from its first to its last word.
+// Seen failing on: a server that simulates nothing; the first 32 of 33 files, without a notice; rules written
+// by hand and replaced without a question; a result that is announced in full length.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_page_says_whom_other_rules_would_have_met() {
-    let server = of_domains(33).start().await;
+async fn simulation_view_shows_requests_decided_differently() {
+    let server = rules_of_domains(33).start().await;
     for _ in 0..10 {
         ask(server.admin, "shop", &[("address", "192.0.2.7")]).await;
     }
@@ -74,24 +74,24 @@ async fn the_page_says_whom_other_rules_would_have_met() {
     page.view("what-if").await;
     page.click("button", "Begin with the rules in force").await;
     page.until(&format!("{AREA}.value.includes('requests_per_unit: 100000')")).await;
-    page.says("Whatever else your files say is left out.").await;
-    // The rules in force, written as files, are the rules in force: all of them.
+    page.wait_for("Whatever else your files say is left out.").await;
+    // The active rules, written as files, are all of the active rules.
     page.click("button", "Try it").await;
-    page.says("Nothing would have been different.").await;
+    page.wait_for("Nothing would have been different.").await;
     page.value(&format!("(area => area.value = area.value.replace('100000', '4'))({AREA})")).await;
     page.value("document.querySelector('button[type=submit]').focus()").await;
     page.press("Enter").await;
-    page.says("6 more would have been refused.").await;
-    page.says("address=192.0.2.7").await;
-    assert_eq!(page.value(SAID).await, "6 more would have been refused.");
+    page.wait_for("6 more would have been refused.").await;
+    page.wait_for("address=192.0.2.7").await;
+    assert_eq!(page.value(ANNOUNCED).await, "6 more would have been refused.");
     assert_eq!(page.value("document.querySelector('main [aria-live]') === null").await, true);
-    // Who pressed the button is still at it.
+    // The focus stays on the button.
     assert_eq!(page.value("document.activeElement.textContent").await, "Try it");
     let refused =
         "[...document.querySelector('.comparison tbody tr').cells].map(cell => parseInt(cell.textContent))";
     assert_eq!(page.value(refused).await, json!([null, 1, 7, 6]), "now, then, and the difference");
     page.until("document.querySelector('.outlook .refused .line').getAttribute('d').startsWith('M')").await;
-    // What somebody wrote is not lost by a click, and no is no.
+    // Edited text is not lost by a click, and a dismissed dialog changes nothing.
     page.click("button", "Begin with the rules in force").await;
     page.until("document.querySelector('dialog[open]')").await;
     page.press("Escape").await;
@@ -101,12 +101,12 @@ async fn the_page_says_whom_other_rules_would_have_met() {
         .await;
     page.click("button", "Try it").await;
     page.until("document.querySelector('.outlook pre').textContent.includes('rate_limt')").await;
-    page.is_clean().await;
+    page.assert_clean().await;
 }
 
-// Seen failing on: a page that stops reading rules at a number, and tries those.
+// Seen failing on: a page that reads a limited number of rules and simulates those.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_too_much_to_try_is_refused_and_a_log_is_tried_as_it_is() {
+async fn simulation_rejects_too_many_rules_and_accepts_a_log() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
     page.view("what-if").await;
@@ -121,9 +121,9 @@ async fn what_is_too_much_to_try_is_refused_and_a_log_is_tried_as_it_is() {
     page.value(&chosen).await;
     page.fill("Format", 0, "jsonl").await;
     page.click("button", "Try it").await;
-    page.says("5 requests of").await;
+    page.wait_for("5 requests of").await;
     page.until("[...document.querySelectorAll('.outlook .cards tbody tr')].some(row => /user=eve.*shop\\s+5\\s+2\\s+2\\s/s.test(row.innerText))").await;
-    // A file that goes takes nobody's focus with it, and the ones after it have new numbers.
+    // A removed file does not take the focus with it, and the files after it are renumbered.
     for _ in 0..2 {
         page.click("button", "Add a file").await;
     }
@@ -134,7 +134,7 @@ async fn what_is_too_much_to_try_is_refused_and_a_log_is_tried_as_it_is() {
         page.value("document.querySelectorAll('.file')[1].contains(document.activeElement)").await,
         true
     );
-    // So many rules are not tried in part.
+    // Too many rules are not simulated in part.
     let endless = "window.asks = fetch; window.fetch = (path, ...more) => path.startsWith('/api/v1/rules') ? \
         Promise.resolve(new Response(JSON.stringify({items: Array(1000).fill({}), next: 'more'}))) : window.asks(path, ...more)";
     page.value(endless).await;
@@ -144,7 +144,7 @@ async fn what_is_too_much_to_try_is_refused_and_a_log_is_tried_as_it_is() {
     )
     .await;
     assert_eq!(page.value("document.querySelector('textarea').value.includes('shop')").await, true);
-    // Neither are so many files.
+    // Neither are too many files.
     let items = "Array.from({length: 257}, (_, index) => ({domain: `d-${index}`, path: [{key: 'k', value: null}], limits: []}))";
     page.value(&format!(
         "window.fetch = (path, ...more) => path.startsWith('/api/v1/rules') ? \
@@ -154,28 +154,28 @@ async fn what_is_too_much_to_try_is_refused_and_a_log_is_tried_as_it_is() {
     page.click("button", "Begin with the rules in force").await;
     page.until("document.getElementById('alerts').innerText.includes('There are 257 domains: the server takes 256 files at most')").await;
     assert_eq!(page.value("document.querySelectorAll('textarea').length").await, 2);
-    page.is_clean().await;
+    page.assert_clean().await;
 }
 
-// Seen failing on: mistakes of which the lines were put together; a view that is built anew whenever it is told something.
+// Seen failing on: an error whose lines were joined; a view that is rebuilt at every event.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mistakes_in_the_rules_are_shown_as_the_command_line_shows_them() {
+async fn rule_errors_are_shown_as_check_prints_them() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
     page.view("configuration").await;
-    page.says("Ready: requests are decided.").await;
-    page.says("3 in 1 domain").await;
+    page.wait_for("Ready: requests are decided.").await;
+    page.wait_for("3 in 1 domain").await;
     let rules = server.path().join("rules.yaml");
     std::fs::write(&rules, "domain: shop\ndescriptors:\n- {key: user, rate_limit: {unit: fortnight}}\n")
         .unwrap();
     page.click("button", "Reload now").await;
-    page.says("The rules have mistakes; those loaded before stay in force").await;
-    let (_, told) = hivemind(&["check", rules.to_str().unwrap()]);
-    let shown = page.value("document.querySelector('.mistakes pre').textContent").await;
-    let shown = shown.as_str().unwrap().trim();
-    assert!(shown.contains("fortnight") && told.contains(shown), "{shown}\n---\n{told}");
-    axe::finds_nothing(&mut page, "mistakes").await;
-    // Told again and nothing new: who is at the text stays there, and what is marked stays marked.
+    page.wait_for("The rules have mistakes; those loaded before stay in force").await;
+    let (_, text) = hivemind(&["check", rules.to_str().unwrap()]);
+    let displayed = page.value("document.querySelector('.mistakes pre').textContent").await;
+    let displayed = displayed.as_str().unwrap().trim();
+    assert!(displayed.contains("fortnight") && text.contains(displayed), "{displayed}\n---\n{text}");
+    axe::assert_no_violations(&mut page, "mistakes").await;
+    // The same event again: focus and selection stay in the text.
     page.value("(text => { text.focus(); getSelection().selectAllChildren(text); })(document.querySelector('.mistakes pre'))").await;
     page.value("import('/assets/live.js').then(live => Promise.all([live.fresh('config', '/config'), live.fresh('version', '/version')]))").await;
     page.until(
@@ -183,26 +183,26 @@ async fn mistakes_in_the_rules_are_shown_as_the_command_line_shows_them() {
     )
     .await;
     page.view("overview").await;
-    page.says("The rules on disk have mistakes; the ones before them stay in force.").await;
+    page.wait_for("The rules on disk have mistakes; the ones before them stay in force.").await;
     std::fs::write(&rules, RULES).unwrap();
     page.view("configuration").await;
     page.click("button", "Reload now").await;
     page.until("!document.querySelector('.mistakes')").await;
     page.fill("Level", 0, "debug").await;
     page.until("document.getElementById('alerts').innerText.includes('The log is changed')").await;
-    page.is_clean().await;
+    page.assert_clean().await;
 }
 
-// Seen failing on: rows that are known by the number of their rule, which is another's after a reload.
+// Seen failing on: rows identified by their rule's number, which is another rule's after a reload.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rules_that_are_loaded_anew_are_shown_anew() {
+async fn reloaded_rules_replace_the_shown_rules() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
     page.view("rules").await;
-    page.says("3 per hour").await;
+    page.wait_for("3 per hour").await;
     let other = RULES.replace("requests_per_unit: 3}", "requests_per_unit: 300}");
     std::fs::write(server.path().join("rules.yaml"), other).unwrap();
     page.value("import('/assets/api.js').then(api => api.post('/reload'))").await;
-    page.says("300 per hour").await;
-    page.is_clean().await;
+    page.wait_for("300 per hour").await;
+    page.assert_clean().await;
 }

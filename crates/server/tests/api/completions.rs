@@ -1,11 +1,11 @@
-//! Completions and manual pages, as the programs that read them do.
+//! Shell completions and manual pages, read as their programs read them.
 
 use crate::reference::commands;
 use hivemind_testkit::hivemind;
 use std::process::Command;
 
-/// What bash would offer behind these words.
-fn offered(script: &std::path::Path, words: &[String]) -> Vec<String> {
+/// The words that bash offers after these words.
+fn bash_completions(script: &std::path::Path, words: &[String]) -> Vec<String> {
     let line = ["hivemind"].into_iter().chain(words.iter().map(String::as_str)).collect::<Vec<_>>();
     let text = format!(
         "source '{}'; COMP_WORDS=({} ''); COMP_CWORD={}; _hivemind hivemind '' '{}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
@@ -20,7 +20,7 @@ fn offered(script: &std::path::Path, words: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn bash_reads_its_completions_and_offers_each_command_behind_those_before_it() {
+fn bash_offers_each_subcommand_after_its_parents() {
     let (code, text) = hivemind(&["completions", "bash"]);
     assert_eq!(code, Some(0), "{text}");
     let folder = tempfile::tempdir().unwrap();
@@ -32,21 +32,24 @@ fn bash_reads_its_completions_and_offers_each_command_behind_those_before_it() {
     assert!(commands.len() > 25, "{}", commands.len());
     for (words, _) in &commands {
         let Some((last, before)) = words.split_last() else { continue };
-        assert!(offered(&script, before).contains(last), "`{last}` behind {before:?}");
+        assert!(bash_completions(&script, before).contains(last), "`{last}` behind {before:?}");
     }
     let get = ["ctl", "key", "get"].map(str::to_owned);
-    assert!(commands.iter().any(|(words, _)| *words == get), "the path that was asked for");
-    assert!(offered(&script, &get).contains(&"--token-file".to_owned()), "and its options");
+    assert!(commands.iter().any(|(words, _)| *words == get), "a nested command");
+    assert!(
+        bash_completions(&script, &get).contains(&"--token-file".to_owned()),
+        "options of a nested command"
+    );
 }
 
-/// Whether a script for zsh or fish has a place for this very path of commands.
+/// Whether a zsh or fish script has an entry for this path of commands.
 fn has_path(shell: &str, text: &str, words: &[String]) -> bool {
     let Some((last, before)) = words.split_last() else { return true };
     if shell == "zsh" {
-        // A function for each command, named after those before it.
+        // A function for each command, named after its parents.
         return text.contains(&format!("_hivemind__subcmd__{}_commands()", words.join("__subcmd__")));
     }
-    // A line that offers it where those before it were seen.
+    // A line that offers it after its parents.
     let place = match before {
         [] => "__fish_hivemind_needs_command\"".to_owned(),
         [first] => format!("__fish_hivemind_using_subcommand {first}; and not "),
@@ -59,7 +62,7 @@ fn has_path(shell: &str, text: &str, words: &[String]) -> bool {
 }
 
 #[test]
-fn other_shells_and_the_manual_have_a_place_for_each_command() {
+fn zsh_fish_and_manual_cover_each_command() {
     let commands = commands();
     for shell in ["zsh", "fish"] {
         let (code, text) = hivemind(&["completions", shell]);
@@ -75,22 +78,21 @@ fn other_shells_and_the_manual_have_a_place_for_each_command() {
         let name = words.iter().fold("hivemind".to_owned(), |name, word| format!("{name}-{word}"));
         let page = std::fs::read_to_string(folder.path().join(format!("{name}.1")))
             .unwrap_or_else(|error| panic!("{name}: {error}"));
-        is_a_page(&name, &page);
-        // What the command says of itself first is what the page says behind its name.
-        // A quote is written in another way there.
+        assert_manual_page(&name, &page);
+        // The page's NAME section contains the first line of the command's help. A quote is escaped there.
         let about = help.lines().next().and_then(|line| line.split('\'').next()).expect("a line");
         let plain = page.replace('\\', "");
         assert!(plain.contains(about.trim_end_matches('.')), "{name}: {about}");
     }
     let (code, page) = hivemind(&["man"]);
     assert_eq!(code, Some(0));
-    is_a_page("hivemind", &page);
-    let (code, text) = hivemind(&["man", "--out", "/nowhere/at/all"]);
+    assert_manual_page("hivemind", &page);
+    let (code, text) = hivemind(&["man", "--out", "/nowhere/out"]);
     assert!(code == Some(1) && text.contains("create the folder first"), "{text}");
 }
 
-/// Holds a page to what a reader of manuals needs: a title, then sections, and requests that troff has.
-fn is_a_page(name: &str, page: &str) {
+/// Checks a page as a manual reader needs it: a title, then sections, and known troff requests.
+fn assert_manual_page(name: &str, page: &str) {
     let requests: Vec<&str> = page
         .lines()
         .filter(|line| line.starts_with('.'))
@@ -108,7 +110,7 @@ fn is_a_page(name: &str, page: &str) {
     for section in ["SYNOPSIS", "DESCRIPTION", "OPTIONS"] {
         assert!(sections.contains(&section), "{name}: no {section}");
     }
-    // Where there is a reader, it has nothing to complain of.
+    // If groff is installed, it has no warnings.
     let file = std::env::temp_dir().join(format!("{name}-{}.1", std::process::id()));
     std::fs::write(&file, page).unwrap();
     if let Ok(read) = Command::new("groff").args(["-man", "-ww", "-Tutf8", "-z"]).arg(&file).output() {

@@ -1,18 +1,18 @@
-//! What is said before anything is known, and when an answer comes late.
+//! Views before their data has arrived, and responses that arrive late.
 
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask};
 use hivemind_testkit::{Server, post};
 use serde_json::json;
 
-/// Holds back every question of the page until it is let go; and looks at all that is ever shown.
+/// Holds back every request of the page until it is released, and records all displayed texts.
 const HELD: &str = "
     const asks = window.fetch;
     const held = [];
     let isHeld = true;
     window.hold = () => { isHeld = true; };
     window.letGo = () => { isHeld = false; held.splice(0).forEach(go => go()); };
-    window.fetch = (...asked) => isHeld ? new Promise(go => held.push(() => go(asks(...asked)))) : asks(...asked);
+    window.fetch = (...request) => isHeld ? new Promise(go => held.push(() => go(asks(...request)))) : asks(...request);
     window.lies = new Set();
     const look = () => {
         for (const one of document.querySelectorAll('main .empty')) {
@@ -22,9 +22,10 @@ const HELD: &str = "
     new MutationObserver(look).observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
 ";
 
-// Seen failing on: tables that say that there is nobody while nobody knows; a key whose buttons are those of the one before.
+// Seen failing on: tables that show their empty state before the response; a key with the buttons of the
+// previous one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn that_there_is_nothing_is_said_only_when_it_is_known() {
+async fn empty_state_is_shown_only_after_loading() {
     let server = Server::with_rules(RULES).await;
     let user = [("user", "ada")];
     for expected in [200, 200, 200, 429] {
@@ -43,14 +44,14 @@ async fn that_there_is_nothing_is_said_only_when_it_is_known() {
     page.value("window.letGo()").await;
     for view in ["overview", "decisions", "keys"] {
         page.view(view).await;
-        page.says("user=ada").await;
+        page.wait_for("user=ada").await;
     }
-    page.says("user=eve").await;
-    page.says("address=192.0.2.7").await;
+    page.wait_for("user=eve").await;
+    page.wait_for("address=192.0.2.7").await;
     assert_eq!(page.value("[...window.lies]").await, json!([]));
-    // The panel of one key while another is asked for.
+    // The panel of one key while another one is loaded.
     page.click("button.as-link", "user=ada").await;
-    page.says("0 left").await;
+    page.wait_for("0 left").await;
     page.value("window.hold()").await;
     page.click("button.as-link", "address=192.0.2.7").await;
     page.until("document.querySelector('.key-head').innerText.includes('192.0.2.7')").await;
@@ -58,28 +59,28 @@ async fn that_there_is_nothing_is_said_only_when_it_is_known() {
     assert_eq!(page.value("document.querySelector('.key .limit') === null").await, true);
     page.value("window.letGo()").await;
     page.until("document.querySelector('.key').innerText.includes('Block…')").await;
-    page.is_clean().await;
+    page.assert_clean().await;
 }
 
-/// Holds back the answers to questions that have `late` in them. Once the page has read one that was let go, `then` is what
-/// `look` sees.
+/// Holds back the responses to requests that contain `late`. Once the page has read a released one, `then` is
+/// the value of `look`.
 const LATE: &str = "
     const asks = window.fetch;
     window.held = [];
-    window.fetch = async (...asked) => {
-        const isLate = (asked[1]?.body ?? '').includes(window.late ?? null);
-        const answer = await asks(...asked);
+    window.fetch = async (...request) => {
+        const isLate = (request[1]?.body ?? '').includes(window.late ?? null);
+        const answer = await asks(...request);
         if (!isLate) return answer;
         await new Promise(go => window.held.push(go));
         const read = answer.json.bind(answer);
-        answer.json = () => read().then(told => { setTimeout(() => { window.then = window.look(); }); return told; });
+        answer.json = () => read().then(body => { setTimeout(() => { window.then = window.look(); }); return body; });
         return answer;
     };
 ";
 
-// Seen failing on: the answer to the first question in the place of the one to the second.
+// Seen failing on: the response to the first request in place of the second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_answer_to_an_older_question_never_wins() {
+async fn late_response_to_an_older_request_is_ignored() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::with(&server.admin.to_string(), LATE).await;
     page.until("document.body.dataset.link === 'live'").await;
@@ -92,17 +93,17 @@ async fn a_late_answer_to_an_older_question_never_wins() {
     page.until("window.held.length === 1").await;
     page.fill("Value", 0, "/other").await;
     page.click("button", "Explain").await;
-    page.says("No rule fits: it passes.").await;
+    page.wait_for("No rule fits: it passes.").await;
     page.value("window.held.pop()()").await;
     page.until("window.then").await;
-    let shown = page.value("window.then").await;
-    assert!(shown.as_str().unwrap().contains("No rule fits: it passes."), "{shown}");
-    page.is_clean().await;
+    let displayed = page.value("window.then").await;
+    assert!(displayed.as_str().unwrap().contains("No rule fits: it passes."), "{displayed}");
+    page.assert_clean().await;
 }
 
-// Seen failing on: the level that was chosen first, in the place of the last.
+// Seen failing on: the level that was chosen first, in place of the last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_log_is_as_loud_as_was_said_last_and_the_page_says_so_all_the_time() {
+async fn log_level_shows_the_last_chosen_value() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::with(&server.admin.to_string(), LATE).await;
     page.until("document.body.dataset.link === 'live'").await;
@@ -119,5 +120,5 @@ async fn the_log_is_as_loud_as_was_said_last_and_the_page_says_so_all_the_time()
         .await;
     page.until("document.querySelectorAll('#alerts .notice').length === 2").await;
     assert_eq!(page.value(level).await, "warn");
-    page.is_clean().await;
+    page.assert_clean().await;
 }

@@ -1,4 +1,4 @@
-//! Light and dark, narrow and wide.
+//! Color schemes and screen widths.
 
 use crate::page::{Dashboard, VIEWS};
 use crate::scene::{RULES, traffic};
@@ -6,14 +6,15 @@ use hivemind_testkit::Server;
 
 const GROUND: &str = "getComputedStyle(document.documentElement).backgroundColor";
 
-// Seen failing on: colours without a dark twin; a choice that is not kept; a dot that moves for who wants no motion.
+// Seen failing on: colors without a dark counterpart; a choice that is not kept; a dot that moves although the
+// system asks for reduced motion.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_page_is_light_or_dark_as_the_system_is_unless_somebody_chooses() {
+async fn theme_follows_the_system_until_one_is_chosen() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
-    page.is_of("light").await;
+    page.set_color_scheme("light").await;
     let light = page.value(GROUND).await;
-    page.is_of("dark").await;
+    page.set_color_scheme("dark").await;
     let dark = page.value(GROUND).await;
     assert_ne!(light, dark);
     page.click("#theme", "Auto").await;
@@ -22,30 +23,30 @@ async fn the_page_is_light_or_dark_as_the_system_is_unless_somebody_chooses() {
     page.until("!window.isOld && document.body?.dataset.link === 'live'").await;
     assert_eq!(page.value(GROUND).await, light);
     page.click("#theme", "Light").await;
-    page.is_of("light").await;
+    page.set_color_scheme("light").await;
     assert_eq!(page.value(GROUND).await, dark);
-    // The name of the button begins with what is seen on it.
+    // The button's accessible name begins with its visible text.
     assert_eq!(
         page.value("document.getElementById('theme').getAttribute('aria-label').split(/\\W/)[0]").await,
         "Dark"
     );
     let moving = "getComputedStyle(document.querySelector('.dot')).animationName";
     assert_eq!(page.value(moving).await, "breathe");
-    page.prefers("reduced-motion", "reduce").await;
+    page.set_media_feature("reduced-motion", "reduce").await;
     assert_eq!(page.value(moving).await, "none");
-    page.is_clean().await;
+    page.assert_clean().await;
 }
 
-/// How high the heads of a table's columns are; nothing is seen of those that are there for readers of screens alone.
+/// The height of a table's column headings; headings for screen readers only have none.
 const HEADS: &str = ".tHead.getBoundingClientRect().height > 10";
 
-/// Each number has its name beside it or above it, in every table.
-async fn numbers_have_names(page: &mut Dashboard) {
+/// Asserts that every number in every table has a visible name next to it or above it.
+async fn assert_numbers_have_names(page: &mut Dashboard) {
     page.view("overview").await;
     page.value("document.querySelector('details').open = true").await;
     page.until("document.querySelector('.as-table td').textContent !== ''").await;
     assert_eq!(page.value(&format!("document.querySelector('.as-table table'){HEADS}")).await, true);
-    // A row is a card there, and its cells say what they are.
+    // There a row is a card, and its cells are labeled.
     assert_eq!(page.value(&format!("document.querySelector('.table table'){HEADS}")).await, false);
     let named = "getComputedStyle(document.querySelector('.cards td'), '::before').content";
     assert_eq!(page.value(named).await, "\"Domain\"");
@@ -58,15 +59,15 @@ async fn numbers_have_names(page: &mut Dashboard) {
     assert_eq!(page.value("document.documentElement.scrollWidth <= 360").await, true);
 }
 
-// Seen failing on: columns of 99 rem at least; a comparison and a chart's table without the heads of their columns.
+// Seen failing on: columns of 99 rem at least; a comparison and a chart's table without column headings.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_view_is_wider_than_its_screen() {
     let server = Server::with_rules(RULES).await;
     let _requests = traffic(&server).await;
     let mut page = Dashboard::live(server.admin).await;
-    page.says("user=mallory").await;
+    page.wait_for("user=mallory").await;
     for (width, height) in [(360, 740), (768, 1024), (2560, 1440)] {
-        page.is_wide(width, height).await;
+        page.set_size(width, height).await;
         for (view, _) in VIEWS {
             page.view(view).await;
             page.until("!document.querySelector('main').innerText.includes('Loading…')").await;
@@ -77,26 +78,26 @@ async fn no_view_is_wider_than_its_screen() {
             );
         }
     }
-    page.is_wide(360, 740).await;
-    // On a telephone, too, one sees at which node one acts.
+    page.set_size(360, 740).await;
+    // The node is visible on a phone as well.
     page.until("document.getElementById('node').checkVisibility() && document.getElementById('node').textContent.includes('memory')").await;
-    numbers_have_names(&mut page).await;
-    // There is no room for the names of all views: they are behind a button.
+    assert_numbers_have_names(&mut page).await;
+    // There is no room for all view names: they are behind a button.
     assert_eq!(page.value("document.querySelector('nav').checkVisibility()").await, false);
     page.click("#menu", "Menu").await;
     page.until("document.querySelector('nav').checkVisibility()").await;
     page.click("nav a", "Rules").await;
     page.until("document.querySelector('h1').textContent === 'Rules' && !document.querySelector('nav').checkVisibility()").await;
-    page.is_clean().await;
+    page.assert_clean().await;
 }
 
-// Guards against: five times of another day, of which each has a date before it, on top of each other.
+// Guards against: five labels with dates of another day that overlap.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn times_below_a_chart_never_lie_on_each_other() {
+async fn chart_time_labels_never_overlap() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
     for width in [360, 800, 1440] {
-        page.is_wide(width, 900).await;
+        page.set_size(width, 900).await;
         for (from, to) in [(90_000, 0), (400_000_000, 300_000_000)] {
             let gaps = page
                 .value(&format!(
