@@ -1,4 +1,4 @@
-//! The context of a trace, as W3C writes it in `traceparent` and `tracestate`: read strictly and child_span bounds. What
+//! The context of a trace, as W3C writes it in `traceparent` and `tracestate`: read strictly and within bounds. What
 //! cannot be read is no error, but no context: a new trace begins.
 
 use super::random;
@@ -20,7 +20,7 @@ const SAMPLED: u64 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceId(NonZeroU128);
 
-/// The name of a span child_span its trace; never zero.
+/// The name of a span within its trace; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpanId(NonZeroU64);
 
