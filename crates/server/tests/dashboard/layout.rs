@@ -82,7 +82,7 @@ async fn no_view_is_wider_than_its_screen() {
     // The node is visible on a phone as well.
     page.until("document.getElementById('node').checkVisibility() && document.getElementById('node').textContent.includes('memory')").await;
     assert_numbers_have_names(&mut page).await;
-    // There is no room for all view names: they are behind a button.
+    // The view names do not fit: they are behind a button.
     assert_eq!(page.value("document.querySelector('nav').checkVisibility()").await, false);
     page.click("#menu", "Menu").await;
     page.until("document.querySelector('nav').checkVisibility()").await;

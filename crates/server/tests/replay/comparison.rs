@@ -1,9 +1,9 @@
-//! Two sets of rules side by side, and what refusals leave behind.
+//! Comparison of two rule sets, and the counters after a refusal.
 
 use crate::{Files, TEN_A_SECOND, path, replay, request, text};
 
 #[test]
-fn two_sets_of_rules_are_compared_as_a_table_and_a_chart_of_each() {
+fn two_rule_sets_are_compared_in_a_table_and_charts() {
     let files = Files::new();
     let old = files.write("old.yaml", TEN_A_SECOND);
     let new = files.write("new.yaml", &TEN_A_SECOND.replace("burst: 2", "burst: 1"));
@@ -24,21 +24,21 @@ fn two_sets_of_rules_are_compared_as_a_table_and_a_chart_of_each() {
     ] {
         assert!(shown.contains(part), "no `{part}` in:\n{shown}");
     }
-    assert!(!shown.contains("k=b"), "who passes under both is not told:\n{shown}");
+    assert!(!shown.contains("k=b"), "a client that passes under both is not listed:\n{shown}");
     let alone = replay(&["--rules", path(&new), "--against", path(&old)], &input);
     assert!(!alone.status.success() && text(&alone.stderr).contains("--summary"));
 }
 
 // Seen failing on: the default for all, and no option.
 #[test]
-fn what_a_refusal_leaves_behind_is_as_the_service_has_it() {
+fn counters_after_a_refusal_follow_on_refusal() {
     let files = Files::new();
     let rules = files.write(
         "rules.yaml",
         "domain: d\ndescriptors:\n- key: k\n  rate_limits:\n  - {unit: minute, requests_per_unit: 2}\n  - {unit: hour, requests_per_unit: 3}\n",
     );
     let input: String = [0, 0, 0, 60_000].map(|t_ms| request(t_ms, "a")).concat();
-    // The third is refused by the minute; whether the hour has counted it decides on the fourth.
+    // The third request is refused by the minute; whether the hour counted it decides the fourth.
     for (more, expected) in [
         (&[][..], true),
         (&["--on-refusal", "count_refusing"], true),

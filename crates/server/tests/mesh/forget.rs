@@ -1,10 +1,10 @@
-//! Peers that go without a word: what the log says of them, and how one that does not come back is forgotten.
+//! Peers that stop without leaving: their log lines, and how a peer that does not come back is forgotten.
 
 use hivemind_testkit::mesh::{MeshAuthority, Node, all_are_members, peers, until};
 use hivemind_testkit::{Page, hivemind, post};
 use serde_json::Value;
 
-/// What becomes of one that is killed and started again, as the log has it.
+/// The log lines of a peer that is killed and started again.
 const CHANGES: [&str; 3] = ["a peer came", "a peer counts as dead", "a peer has started anew"];
 
 async fn forget(node: &Node, name: &str) -> Page {
@@ -22,9 +22,9 @@ pub(crate) async fn until_dead(node: &Node, name: &str) {
     .await;
 }
 
-// Seen failing on: a state machine that goes by discovery alone (the view kept three members).
+// Seen failing on: a state machine that uses discovery alone (the view kept three members).
 #[tokio::test]
-async fn a_peer_that_is_gone_for_good_is_forgotten_by_all_when_one_is_told_so() {
+async fn forget_at_one_node_removes_the_peer_everywhere() {
     let authority = MeshAuthority::new();
     let mut nodes = authority.nodes(3).await;
     let page = forget(&nodes[0], "node-2").await;
@@ -39,7 +39,7 @@ async fn a_peer_that_is_gone_for_good_is_forgotten_by_all_when_one_is_told_so() 
     nodes[2].signal("KILL").await;
     nodes[2].ended().await;
     until_dead(&nodes[0], "node-2").await;
-    assert_eq!(members(&nodes[1]).await, 3, "silence alone holds its share");
+    assert_eq!(members(&nodes[1]).await, 3, "a silent member keeps its share");
     let admin = format!("http://{}", nodes[0].admin);
     let (code, listed) = hivemind(&["ctl", "--url", &admin, "peers"]);
     assert!(
@@ -55,24 +55,24 @@ async fn a_peer_that_is_gone_for_good_is_forgotten_by_all_when_one_is_told_so() 
         until("a view of two", async || members(node).await == 2).await;
     }
     let page = forget(&nodes[0], "node-2").await;
-    let told: Value = serde_json::from_str(&page.body).unwrap();
-    assert_eq!((page.code, &told["peer"]), (200, &"node-2".into()), "once more does no harm");
-    // One that comes back all the same is welcome.
+    let body: Value = serde_json::from_str(&page.body).unwrap();
+    assert_eq!((page.code, &body["peer"]), (200, &"node-2".into()), "forgetting again succeeds");
+    // A forgotten peer may join again.
     let others = [nodes[0].mesh, nodes[1].mesh];
     nodes[2] = Node::start(authority.node("node-2", &others)).await;
     all_are_members(&nodes).await;
     assert_eq!(members(&nodes[0]).await, 3);
 }
 
-// Seen failing on: a change that is told at every look.
+// Seen failing on: a change that is logged at every check.
 #[tokio::test]
-async fn the_log_tells_once_that_a_peer_came_counts_as_dead_and_has_started_anew() {
+async fn peer_join_death_and_restart_are_each_logged_once() {
     let authority = MeshAuthority::new();
     let mut nodes = authority.nodes(2).await;
     nodes[1].signal("KILL").await;
     nodes[1].ended().await;
     until_dead(&nodes[0], "node-1").await;
-    // The page knows it before the log does.
+    // The page shows it before the log does.
     nodes[0].log.next("a peer counts as dead").await;
     let first = [nodes[0].mesh];
     nodes[1] = Node::start(authority.node("node-1", &first)).await;
@@ -82,12 +82,12 @@ async fn the_log_tells_once_that_a_peer_came_counts_as_dead_and_has_started_anew
     assert_eq!(nodes[0].ended().await.code(), Some(0));
     let log = nodes[0].log.rest().await;
     let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let told: Vec<&str> = lines
+    let messages: Vec<&str> = lines
         .iter()
         .filter(|line| line["fields"]["peer"] == "node-1")
         .filter_map(|line| line["fields"]["message"].as_str())
         .map(|message| message.split(':').next().unwrap())
         .filter(|message| CHANGES.contains(message))
         .collect();
-    assert_eq!(told, CHANGES, "{log}");
+    assert_eq!(messages, CHANGES, "{log}");
 }

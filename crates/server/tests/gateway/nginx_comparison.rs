@@ -1,33 +1,33 @@
-//! A real nginx and the gateway that was made from its own configuration, asked the same in lockstep.
-//! Rates are so slow that no wait between two requests can change a verdict.
+//! A real nginx and the gateway imported from its configuration get the same requests in lockstep.
+//! Rates are so slow that the time between two requests cannot change a verdict.
 
 use crate::harness::{Gateway, Message, Nginx, Setup, Wire, request, run};
 use std::path::Path;
 
-/// What both are asked: from where, which host, which target, with which headers.
-struct Question {
+/// A request for both: client address, host, target and headers.
+struct Probe {
     client: &'static str,
     host: &'static str,
     target: &'static str,
     headers: Vec<(&'static str, String)>,
 }
 
-fn ask(client: &'static str, host: &'static str, target: &'static str) -> Question {
-    Question { client, host, target, headers: Vec::new() }
+fn ask(client: &'static str, host: &'static str, target: &'static str) -> Probe {
+    Probe { client, host, target, headers: Vec::new() }
 }
 
-/// What `hivemind import nginx` makes of a file, and what it says beside it.
+/// The configuration that `hivemind import nginx` prints for a file; it must pass `hivemind check`.
 async fn imported(file: &Path) -> String {
     let text = run(env!("CARGO_BIN_EXE_hivemind"), &["import", "nginx", file.to_str().unwrap()]).await;
     let folder = tempfile::tempdir().unwrap();
     let written = folder.path().join("hivemind.yaml");
     std::fs::write(&written, &text).unwrap();
-    let (code, said) = hivemind_testkit::hivemind(&["check", written.to_str().unwrap()]);
-    assert_eq!(code, Some(0), "{said}\n{text}");
+    let (code, output) = hivemind_testkit::hivemind(&["check", written.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{output}\n{text}");
     text
 }
 
-async fn answer(address: std::net::SocketAddr, question: &Question) -> Message {
+async fn answer(address: std::net::SocketAddr, question: &Probe) -> Message {
     let mut wire = Wire::from(question.client, address).await;
     let mut headers = vec![("host", question.host)];
     headers.extend(question.headers.iter().map(|(name, value)| (*name, value.as_str())));
@@ -41,21 +41,21 @@ struct Pair {
 }
 
 impl Pair {
-    /// An nginx with this configuration, whose `PORT0` is asked, and the gateway that it becomes.
+    /// Starts nginx with this configuration, whose `PORT0` gets the requests, and the gateway imported from it.
     async fn start(http: &str) -> Self {
         let nginx = Nginx::start(http).await;
         let text = imported(&nginx.configuration()).await;
         Self { nginx, gateway: Setup::of_text(text).start().await }
     }
 
-    /// Asks both each question once, and compares code and body; says how many passed.
-    async fn agree(&self, questions: impl IntoIterator<Item = Question>) -> usize {
+    /// Sends each request to both, compares status and body, and returns how many passed.
+    async fn agree(&self, questions: impl IntoIterator<Item = Probe>) -> usize {
         let mut passed = 0;
         for (number, question) in questions.into_iter().enumerate() {
             let real = answer(self.nginx.listen[0], &question).await;
             let ours = answer(self.gateway.listen, &question).await;
             let place = format!("number {number}, {} {}{}", question.client, question.host, question.target);
-            // nginx may be told to refuse with any code; here a refusal is 429.
+            // nginx may refuse with any configured status; the gateway refuses with 429.
             let refusal = if real.code() == 503 { 429 } else { real.code() };
             assert_eq!(ours.code(), refusal, "{place}: {ours:?}");
             if real.code() == 200 {
@@ -67,12 +67,12 @@ impl Pair {
     }
 }
 
-/// An upstream in the same nginx, which says who it is.
+/// An upstream in the same nginx that returns its name.
 const UPSTREAM: &str = "server { listen 127.0.0.1:PORT1; return 200 \"one $uri\"; }
 server { listen 127.0.0.1:PORT2; return 200 \"two $uri\"; }";
 
 #[tokio::test]
-async fn every_burst_gives_the_same_verdicts() {
+async fn imported_burst_gives_the_same_verdicts_as_nginx() {
     for burst in ["burst=1 nodelay", "burst=5 nodelay", "burst=20 nodelay", "nodelay", ""] {
         let pair = Pair::start(&format!(
             "limit_req_zone $binary_remote_addr zone=z:1m rate=1r/m;
@@ -96,8 +96,8 @@ async fn every_burst_gives_the_same_verdicts() {
 }
 
 #[tokio::test]
-async fn two_servers_and_two_locations_count_as_they_do_in_nginx() {
-    // One zone over both locations of the first server: one bucket per client, as nginx has it.
+async fn imported_servers_and_locations_count_as_in_nginx() {
+    // One zone over both locations of the first server: one bucket per client, as in nginx.
     let pair = Pair::start(&format!(
         "limit_req_zone $binary_remote_addr zone=slow:1m rate=1r/m;
          limit_req_zone $binary_remote_addr zone=other:1m rate=2r/m;
@@ -119,7 +119,7 @@ async fn two_servers_and_two_locations_count_as_they_do_in_nginx() {
 }
 
 #[tokio::test]
-async fn the_address_behind_a_trusted_proxy_is_the_same_for_both() {
+async fn trusted_proxy_address_is_the_same_as_in_nginx() {
     let pair = Pair::start(&format!(
         "limit_req_zone $binary_remote_addr zone=z:1m rate=1r/m;
          limit_req_status 429;
@@ -133,11 +133,11 @@ async fn the_address_behind_a_trusted_proxy_is_the_same_for_both() {
     .await;
     let mut questions = Vec::new();
     for number in 0..48 {
-        // 127.0.0.1 and .2 are trusted, 127.0.0.9 is not and its header is its own invention.
+        // 127.0.0.1 and .2 are trusted; 127.0.0.9 is not, so its header is ignored.
         let client = ["127.0.0.1", "127.0.0.2", "127.0.0.9"][number % 3];
         let forwarded =
             ["203.0.113.1", "203.0.113.2, 127.0.0.2", "198.51.100.7, 203.0.113.1", "garbage"][number % 4];
-        questions.push(Question {
+        questions.push(Probe {
             headers: vec![("x-forwarded-for", forwarded.to_owned())],
             ..ask(client, "a", "/")
         });
@@ -146,7 +146,7 @@ async fn the_address_behind_a_trusted_proxy_is_the_same_for_both() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_carried_over_is_told_line_by_line() {
+async fn unsupported_directives_are_reported_with_their_lines() {
     let nginx = Nginx::start(
         "limit_req_zone $binary_remote_addr zone=z:1m rate=1r/m;
          limit_conn_zone $binary_remote_addr zone=c:1m;
@@ -155,19 +155,19 @@ async fn what_cannot_be_carried_over_is_told_line_by_line() {
     )
     .await;
     let file = nginx.configuration();
-    let (_, said) = hivemind_testkit::hivemind(&["import", "nginx", file.to_str().unwrap()]);
+    let (_, output) = hivemind_testkit::hivemind(&["import", "nginx", file.to_str().unwrap()]);
     let text = std::fs::read_to_string(&file).unwrap();
     for directive in ["limit_conn_zone", "limit_conn c", "gzip on", "return 200"] {
         let line = text.lines().position(|line| line.contains(directive)).unwrap() + 1;
-        let told = said.lines().any(|told| {
-            told.contains(&line.to_string()) && told.contains(directive.split(' ').next().unwrap())
+        let is_reported = output.lines().any(|reported| {
+            reported.contains(&line.to_string()) && reported.contains(directive.split(' ').next().unwrap())
         });
-        assert!(told, "line {line}, `{directive}`:\n{said}");
+        assert!(is_reported, "line {line}, `{directive}`:\n{output}");
     }
 }
 
 #[tokio::test]
-async fn a_dry_run_of_nginx_stays_one() {
+async fn imported_dry_run_passes_like_nginx() {
     let pair = Pair::start(&format!(
         "limit_req_zone $binary_remote_addr zone=z:1m rate=1r/m;
          {UPSTREAM}

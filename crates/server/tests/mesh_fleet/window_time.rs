@@ -1,4 +1,4 @@
-//! Moments to wait for: the edge of a window, or some milliseconds past it.
+//! Times relative to windows: waiting for an edge, or for some milliseconds after it.
 
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use std::time::Duration;
@@ -9,42 +9,42 @@ pub(crate) fn now() -> Timestamp {
     SystemClock.now()
 }
 
-/// Waits for a moment, which is not far.
+/// Waits for a time in the near future.
 pub(crate) async fn until(moment: Timestamp) {
     let remaining = moment.since(now());
-    assert!(remaining <= Duration::from_secs(90), "nobody waits {remaining:?} for an edge");
+    assert!(remaining <= Duration::from_secs(90), "{remaining:?} is too long to wait for an edge");
     if !remaining.is_zero() {
-        // Nothing happens but that time passes.
+        // No event marks it: only time passes.
         let _ = tokio::time::timeout(remaining, std::future::pending::<()>()).await;
     }
 }
 
-/// Waits until something is so, asking again and again: seldom enough that it takes nothing from what is measured.
-pub(crate) async fn until_so(mut is_so: impl AsyncFnMut() -> bool) {
+/// Polls until a condition is true, seldom enough not to disturb measurements.
+pub(crate) async fn until_true(mut condition: impl AsyncFnMut() -> bool) {
     let mut ticks = tokio::time::interval(Duration::from_millis(20));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    while !is_so().await {
+    while !condition().await {
         ticks.tick().await;
     }
 }
 
-/// The window of this length that a moment lies in, counted from the epoch as the nodes do.
+/// The window of this length that contains a time, counted from the epoch as the nodes do.
 pub(crate) fn window(moment: Timestamp, length: Duration) -> u64 {
     u64::try_from(u128::from(moment.as_nanos()) / length.as_nanos()).unwrap()
 }
 
-/// When a window begins.
+/// The beginning of a window.
 pub(crate) fn begin(window: u64, length: Duration) -> Timestamp {
     Timestamp::from_nanos(u64::try_from(u128::from(window) * length.as_nanos()).unwrap())
 }
 
-/// How far into its window a moment is.
+/// The time since the beginning of the window.
 pub(crate) fn phase(moment: Timestamp, length: Duration) -> Duration {
     moment.since(begin(window(moment, length), length))
 }
 
-/// Waits until a window of this length has at least so much left.
-pub(crate) async fn with_room(length: Duration, room: Duration) {
+/// Waits until a window of this length has at least this much time left.
+pub(crate) async fn wait_for_room(length: Duration, room: Duration) {
     let now = now();
     if length.saturating_sub(phase(now, length)) < room {
         let next = begin(window(now, length) + 1, length);

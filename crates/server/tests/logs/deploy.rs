@@ -1,4 +1,4 @@
-//! What is shipped for Prometheus, Grafana and a collector fits what the service says.
+//! The files in `deploy/` for Prometheus, Grafana and collectors match the service.
 
 use crate::json;
 use hivemind_testkit::{Server, hivemind};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file of `deploy/`, beside which the manual lies.
+/// A file in `deploy/`.
 fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(name)
 }
@@ -17,7 +17,7 @@ fn read(path: impl AsRef<Path>) -> String {
         .unwrap_or_else(|error| panic!("{error}: {}", path.as_ref().display()))
 }
 
-/// Every metric of ours that a text names, without what Prometheus adds to a histogram.
+/// All metrics of Hivemind that a text names, without the suffixes of histograms.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     let ours = words.filter(|word| word.starts_with("ratelimit_") || word.starts_with("hivemind_"));
@@ -27,7 +27,7 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
     ours.map(|word| bare(word).unwrap_or_else(|| word.to_owned())).collect()
 }
 
-/// All queries of a dashboard, with something in the place of its variables.
+/// All queries of a dashboard, with its variables replaced.
 fn queries(dashboard: &Value) -> Vec<String> {
     let panels = dashboard["panels"].as_array().unwrap();
     let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
@@ -42,18 +42,18 @@ fn queries(dashboard: &Value) -> Vec<String> {
     targets.map(query).collect()
 }
 
-/// Runs promtool on a file, beside which those lie that it names.
+/// Runs promtool on a file, in whose folder the referenced files lie.
 fn promtool(arguments: &[&str], file: &Path) {
     let output = Command::new("promtool").args(arguments).arg(file).output();
-    let output = output.expect("promtool is there, in Debian's package prometheus");
-    let said =
+    let output = output.expect("promtool of Debian's package prometheus");
+    let output_text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{arguments:?}: {said}");
+    assert!(output.status.success(), "{arguments:?}: {output_text}");
 }
 
 // Seen failing on: an alert on `hivemind_store_down`.
 #[tokio::test]
-async fn every_metric_of_the_dashboard_and_of_the_alerts_is_in_the_manual_and_on_the_page() {
+async fn dashboard_and_alert_metrics_are_documented_and_exported() {
     let server = Server::with_rules(crate::RULES).await;
     let page = server.metrics().await.body;
     let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
@@ -75,9 +75,9 @@ async fn every_metric_of_the_dashboard_and_of_the_alerts_is_in_the_manual_and_on
     }
 }
 
-// Seen failing on: an alert that does not come when its test expects it.
+// Seen failing on: an alert that does not fire when its test expects it.
 #[test]
-fn promtool_takes_the_alerts_their_tests_and_the_configuration() {
+fn promtool_accepts_alerts_tests_and_configuration() {
     promtool(&["check", "rules"], &shipped("prometheus/alerts.yaml"));
     promtool(&["test", "rules"], &shipped("prometheus/alerts.test.yaml"));
     promtool(&["check", "config"], &shipped("prometheus/prometheus.yaml"));
@@ -85,7 +85,7 @@ fn promtool_takes_the_alerts_their_tests_and_the_configuration() {
 
 // Seen failing on: an alert without its runbook.
 #[test]
-fn every_alert_says_what_it_means_and_what_to_do_and_is_tested() {
+fn every_alert_has_annotations_and_a_test() {
     let alerts = read(shipped("prometheus/alerts.yaml"));
     let tests = read(shipped("prometheus/alerts.test.yaml"));
     let each: Vec<&str> = alerts.split("- alert: ").skip(1).collect();
@@ -99,9 +99,9 @@ fn every_alert_says_what_it_means_and_what_to_do_and_is_tested() {
     }
 }
 
-// Seen failing on: a query with a bracket too many.
+// Seen failing on: a query with an extra bracket.
 #[test]
-fn every_query_of_the_dashboard_can_be_asked_and_no_panel_is_there_twice() {
+fn dashboard_queries_are_valid_and_panels_unique() {
     let dashboard = json(&read(shipped("grafana/hivemind.json")));
     let panels = dashboard["panels"].as_array().unwrap();
     let numbers: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
@@ -115,14 +115,14 @@ fn every_query_of_the_dashboard_can_be_asked_and_no_panel_is_there_twice() {
     let rules: Vec<Value> = queries.into_iter().enumerate().map(rule).collect();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("queries.yaml");
-    // JSON is YAML, too.
+    // JSON is valid YAML.
     std::fs::write(&file, json!({"groups": [{"name": "dashboard", "rules": rules}]}).to_string()).unwrap();
     promtool(&["check", "rules", "--lint=none"], &file);
 }
 
-// Seen failing on: a collector's example with a key that Hivemind does not have.
+// Seen failing on: an example with a key that Hivemind does not have.
 #[test]
-fn what_the_collectors_example_tells_hivemind_is_a_configuration() {
+fn collector_example_contains_valid_hivemind_settings() {
     let example = read(shipped("otel-collector/config.yaml"));
     let ours = example.lines().skip_while(|line| !line.contains("#   observability:"));
     let ours: Vec<&str> = ours.map_while(|line| line.strip_prefix("#   ")).collect();
@@ -130,6 +130,6 @@ fn what_the_collectors_example_tells_hivemind_is_a_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hivemind.yaml");
     std::fs::write(&file, ours.join("\n")).unwrap();
-    let (code, said) = hivemind(&["check", file.to_str().unwrap()]);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output_text) = hivemind(&["check", file.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{output_text}");
 }
