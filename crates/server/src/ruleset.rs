@@ -3,7 +3,7 @@
 
 use crate::storage::OnError;
 use hivemind_core::{Entry, Rules};
-use hivemind_telemetry::kept;
+use hivemind_telemetry::redact;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl StatPath {
 /// The statistics name of an entry. An empty value is omitted, and a credential is replaced by its hash, because
 /// metrics are readable without a token.
 pub(crate) fn joined((key, value): Entry<'_>) -> String {
-    if value.is_empty() { key.to_owned() } else { format!("{key}_{}", kept(key, value).0) }
+    if value.is_empty() { key.to_owned() } else { format!("{key}_{}", redact(key, value).0) }
 }
 
 #[cfg(test)]

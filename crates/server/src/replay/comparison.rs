@@ -8,7 +8,7 @@ use super::engine::{Engine, Taken};
 use super::timeline::Timeline;
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Descriptor, Rules, Timestamp};
-use hivemind_telemetry::kept_again;
+use hivemind_telemetry::redact_once;
 use std::collections::HashMap;
 
 /// Maximum number of keys that are counted individually.
@@ -115,7 +115,7 @@ impl Comparison {
     fn count(&mut self, domain: &str, descriptor: &Descriptor<'_>, is_over: Both<bool>) {
         // Hashes a credential before it is truncated: otherwise two clients' credentials could become equal, and a
         // truncated one might not be recognized. Recorded decisions contain the hash already.
-        let entries = descriptor.entries.iter().map(|(key, value)| (*key, kept_again(key, value)));
+        let entries = descriptor.entries.iter().map(|(key, value)| (*key, redact_once(key, value)));
         let entries: Vec<_> = entries.collect();
         self.cut += u64::from(entries.iter().any(|(key, value)| key.len().max(value.len()) > LONGEST_TEXT));
         let entries = entries.iter().map(|(key, value)| (cut(key), cut(value)));

@@ -1,4 +1,4 @@
-//! Certificate reloads: what a reload reports, and where errors are served_certificate.
+//! Certificate reloads: what a reload reports, and where errors are reported.
 
 use crate::harness::{Authority, Echo, Gateway, Nginx, tls_client, url};
 use serde_json::{Value, json};
