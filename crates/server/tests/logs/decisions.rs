@@ -79,7 +79,7 @@ async fn values_are_logged_for_configured_keys_except_secrets() {
     {
         put(&file, &format!("observability: {{log_decisions_values: [path, {secret}]}}\n"));
         let (code, output) = hivemind(&["check", file.to_str().unwrap()]);
-        assert!(code == Some(1) && output.contains("whose values are no secret"), "{secret}: {output}");
+        assert!(code == Some(1) && output.contains("whose values are not secret"), "{secret}: {output}");
     }
 }
 

@@ -140,7 +140,7 @@ const MODULE: Kind<(String, LogLevel)> = Kind::text(
 const FILTER: Kind<DecisionFilter> =
     Kind::text("true, false or denied", "denied", DecisionFilter::parse).written(Form::FlagOr("denied"));
 const LOGGED_KEY: Kind<String> =
-    Kind::text("the key of a descriptor whose values are no secret", "path", |text| {
+    Kind::text("the key of a descriptor whose values are not secret", "path", |text| {
         let is_sound = !text.is_empty() && text.len() <= 256 && !is_secret(text);
         is_sound.then(|| text.to_owned())
     })

@@ -113,7 +113,7 @@ const IN_YAML: &[Case] = &[
     (
         "observability: {log_decisions_values: [path, Set-Cookie]}",
         "1:46",
-        "whose values are no secret, and `Set-Cookie` is not",
+        "whose values are not secret, and `Set-Cookie` is not",
         "path",
     ),
     ("observability: {log_decisions_per_second: 0}", "1:43", "whole number from 1", "100"),
