@@ -1,24 +1,24 @@
 //! The running service: starts the configured components, and stops them in order.
 
-mod beginning;
-mod bounded;
-mod calls;
-mod descriptors;
-mod doors;
-mod ending;
+mod banner;
+mod drain;
+mod file_limit;
 mod follow;
 mod gateway;
-mod handed;
 mod handover;
+mod http_server;
+mod inherited;
+mod limited_listener;
 mod listeners;
-mod pages;
-mod running;
-mod screen;
-mod serving;
+mod port_access;
+mod rate_limit_server;
+mod serve;
+mod shutdown;
 mod signals;
-mod succession;
+mod startup;
 mod telemetry;
 mod traces;
+mod upgrade;
 
 use crate::config::{Loaded, Settings};
 use crate::health::{self, Health};
@@ -28,9 +28,6 @@ use crate::ruleset::Ruleset;
 use crate::service::Service;
 use crate::storage::{self, Opened, Storage};
 use anyhow::Context;
-use beginning::{load_first, options};
-use doors::Doors;
-pub(crate) use handed::{Handed, HandedSocket, Place};
 pub(crate) use handover::{Predecessor, take_over};
 use hivemind_core::store::KeySeed;
 use hivemind_core::{Clock, SystemClock};
@@ -38,14 +35,17 @@ use hivemind_telemetry::Stats;
 use hivemind_telemetry::logging::RunningLog;
 use hivemind_telemetry::otlp;
 use hivemind_tls::secrets;
+pub(crate) use inherited::{InheritedSocket, InheritedSockets, SocketPurpose};
 use listeners::Listeners;
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use running::serve;
+use port_access::PortAccess;
+use serve::serve;
 use signals::Signals;
+use startup::{load_initial_rules, options};
 use std::sync::Arc;
 use std::time::Duration;
 use telemetry::Exports;
-use traces::Traced;
+use traces::TracePipeline;
 
 /// Where the settings come from, and their values at startup.
 pub(crate) struct Origin {
@@ -55,9 +55,9 @@ pub(crate) struct Origin {
 
 /// What this process inherits at startup.
 #[derive(Default)]
-pub(crate) struct Heritage {
+pub(crate) struct Inheritance {
     /// Sockets that are already open.
-    pub(crate) handed: Handed,
+    pub(crate) sockets: InheritedSockets,
     /// The process that serves on them until this one does.
     pub(crate) predecessor: Option<Predecessor>,
 }
@@ -71,7 +71,7 @@ struct Shared {
     /// The resource attributes of exported telemetry.
     resource: Arc<Resource>,
     seed: KeySeed,
-    doors: Doors,
+    port_access: PortAccess,
     health: Arc<Health>,
     log: Arc<RunningLog>,
     /// The fingerprint of the rules that were loaded first.
@@ -82,7 +82,7 @@ struct Shared {
 pub(crate) async fn run(
     settings: &Settings,
     origin: Origin,
-    Heritage { handed, predecessor }: Heritage,
+    Inheritance { sockets, predecessor }: Inheritance,
     log: Arc<RunningLog>,
 ) -> anyhow::Result<()> {
     // First of all, so that a signal during startup, or right after the banner, is handled.
@@ -97,39 +97,39 @@ pub(crate) async fn run(
         (None, Some(mesh)) => secrets::seed_of_cluster(&mesh.cluster_id),
         (None, None) => KeySeed::random(),
     };
-    let doors = Doors::open(&settings.security)?;
-    doors::warn_of_readers(origin.configuration.path.as_deref());
-    health.has(doors.parts(settings));
+    let port_access = PortAccess::open(&settings.security)?;
+    port_access::warn_if_readable_by_others(origin.configuration.path.as_deref());
+    health.has(port_access.parts(settings));
     if origin.configuration.path.is_some() {
         health.configuration_loaded(Vec::new());
     }
     tokio::spawn(health::watch_clock(Arc::clone(&health)));
     let Opened { storage, mesh } = storage::open(settings, &health).await?;
-    let traced = Traced::begin(settings, &stats)?;
+    let trace_pipeline = TracePipeline::create(settings, &stats)?;
     let (kept_in, counted_in) = (Arc::clone(&storage), Arc::clone(&stats));
     let service = Service::new(Ruleset::default(), kept_in, seed, options(settings), counted_in)
-        .traced_by(traced.as_ref().map(|of| Arc::clone(&of.tracer)))
+        .traced_by(trace_pipeline.as_ref().map(|of| Arc::clone(&of.tracer)))
         .with_log(Arc::clone(log.decisions()));
     let service = Arc::new(service);
-    let rules = load_first(settings, &service, &health)?;
+    let rules = load_initial_rules(settings, &service, &health)?;
     if let Some(mesh) = &mesh {
         service.with_rules(|rules| mesh.rules_are(rules));
         settings.gateway.iter().for_each(|gateway| mesh.gateway_is(&gateway.routing));
     }
-    descriptors::provide(settings);
-    let listeners = Listeners::open(settings, handed).await?;
-    doors.warn_of_open_ones(&listeners);
+    file_limit::raise(settings);
+    let listeners = Listeners::open(settings, sockets).await?;
+    port_access.warn_about_unprotected_ports(&listeners);
     tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
     tokio::spawn({
         let decisions = Arc::clone(log.decisions());
         async move { decisions.report_omitted().await }
     });
-    screen::show(&listeners, settings, mesh.as_deref());
+    banner::print(&listeners, settings, mesh.as_deref());
     let port = listeners.grpc.as_ref().and_then(|grpc| grpc.local_addr().ok()).map(|at| at.port());
     let node = mesh.as_ref().map(|mesh| mesh.name());
     let resource = Arc::new(otlp::resource(&settings.observability.otel.service, node, port));
-    let shared = Shared { service, stats, storage, mesh, resource, seed, doors, health, log, rules };
-    let exports = Exports::start(settings, &shared, traced)?;
+    let shared = Shared { service, stats, storage, mesh, resource, seed, port_access, health, log, rules };
+    let exports = Exports::start(settings, &shared, trace_pipeline)?;
     serve(settings, origin, (listeners, predecessor), shared, (signals, exports)).await
 }
 

@@ -1,6 +1,6 @@
 //! File followers: rules, configuration, keys and certificates, reloaded while the service runs.
 
-use super::gateway::Followed;
+use super::gateway::GatewayHandles;
 use super::{Origin, Shared};
 use crate::config::Settings;
 use crate::front::gateway::Gateway;
@@ -17,16 +17,16 @@ pub(super) fn follow(
     settings: &Settings,
     origin: Origin,
     shared: &Shared,
-    gateway: Option<Followed>,
+    gateway: Option<GatewayHandles>,
 ) -> Reloads {
     let mut reloads = Reloads::default();
     let (gateway, certificates) = gateway.map(|of| (of.gateway, of.certificates)).unzip();
-    if gateway.is_some() || !shared.doors.ports().is_empty() {
+    if gateway.is_some() || !shared.port_access.ports().is_empty() {
         let asked = reloads.add("certificates");
         let trust = gateway.as_ref().map_or_else(Arc::default, |gateway| Arc::clone(gateway.trust()));
         follow_tls(settings, shared, trust, certificates.flatten(), asked);
     }
-    if shared.doors.access.is_asked_for() {
+    if shared.port_access.access.is_asked_for() {
         follow_keys(shared, reloads.add("keys"));
     }
     if let Some(path) = settings.rate_limiting.config_path.clone() {
@@ -91,7 +91,7 @@ fn follow_tls(
     requests: mpsc::Receiver<Request>,
 ) {
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
-    let followed = TlsFiles::new(certificates, shared.doors.ports(), trust, service, health);
+    let followed = TlsFiles::new(certificates, shared.port_access.ports(), trust, service, health);
     // The files may have changed since they were loaded a moment ago, so the first look loads them again and reports
     // those that are invalid.
     let loaded = None;
@@ -102,6 +102,6 @@ fn follow_tls(
 /// Follows keys and tokens, also if nothing else is checked that often.
 fn follow_keys(shared: &Shared, requests: mpsc::Receiver<Request>) {
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
-    let followed = KeyFiles::new(shared.doors.access.clone(), service, health);
+    let followed = KeyFiles::new(shared.port_access.access.clone(), service, health);
     tokio::spawn(Follower { followed, loaded: None, interval: LOOKS_EVERY, requests }.run());
 }

@@ -3,9 +3,9 @@
 mod certificates;
 
 use super::Shared;
-use super::bounded::Bounded;
-use super::ending::{Door, Ending};
+use super::limited_listener::LimitedListener;
 use super::listeners::Tcp;
+use super::shutdown::{AcceptGate, Shutdown};
 use crate::config::{Settings, gateway as settings};
 use crate::front::gateway;
 use crate::front::gateway::{Arrival, Counting, Crowd, Gateway, Limiting};
@@ -21,62 +21,68 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// Redirects every client of this port to HTTPS, until the listener closes.
-async fn redirect_all(mut listener: Bounded<Tcp>, https_port: u16, door: Door) {
-    let mut shut = pin!(door.shuts());
+async fn redirect_all(mut listener: LimitedListener<Tcp>, https_port: u16, gate: AcceptGate) {
+    let mut closed = pin!(gate.closed());
     loop {
         tokio::select! { biased;
-            () = &mut shut => return,
-            Some((stream, place, _)) = listener.next() => drop(tokio::spawn(async move {
+            () = &mut closed => return,
+            Some((stream, permit, _)) = listener.next() => drop(tokio::spawn(async move {
                 tls::redirect::serve(stream, https_port).await;
-                drop(place);
+                drop(permit);
             })),
         }
     }
 }
 
 /// The running gateway.
-pub(super) struct Running {
+pub(super) struct GatewayServer {
     pub(super) gateway: Arc<Gateway>,
     /// None without TLS.
     pub(super) certificates: Option<Arc<Certificates>>,
     workers: Workers<Arrival>,
-    listener: Bounded<Tcp>,
+    listener: LimitedListener<Tcp>,
     crowd: Crowd,
     ended: Ended,
 }
 
-impl Running {
+impl GatewayServer {
     pub(super) async fn start(
         settings: &settings::Gateway,
         workers: Option<NonZeroUsize>,
-        listener: Bounded<Tcp>,
+        listener: LimitedListener<Tcp>,
         limiting: Limiting,
         counted: (Option<Arc<Tracer>>, Counting),
-        ending: &Ending,
+        shutdown: &Shutdown,
     ) -> anyhow::Result<Self> {
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let tls = settings.front.tls.as_ref().map(certificates::load).transpose()?;
         let (tls, certificates) = tls.unzip();
-        let started =
-            Gateway::start(settings, limiting, tls, counted, workers.unwrap_or(cores), &ending.of_guests())
-                .await;
+        let started = Gateway::start(
+            settings,
+            limiting,
+            tls,
+            counted,
+            workers.unwrap_or(cores),
+            &shutdown.for_connections(),
+        )
+        .await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
         let crowd = gateway.crowd(&settings.front);
         Ok(Self { gateway: Arc::new(gateway), certificates, workers, listener, crowd, ended })
     }
 
     /// Passes new connections to the workers until the listener closes, then waits for the last of them.
-    pub(super) async fn serve(self, door: Door) {
+    pub(super) async fn serve(self, gate: AcceptGate) {
         let Self { workers, mut listener, crowd, ended, .. } = self;
         {
-            let mut shut = pin!(door.shuts());
+            let mut closed = pin!(gate.closed());
             loop {
                 tokio::select! { biased;
-                    () = &mut shut => break,
-                    Some((stream, place, peer)) = listener.next() => {
+                    () = &mut closed => break,
+                    Some((stream, permit, peer)) = listener.next() => {
                         let Some(seat) = crowd.enter(peer.ip()) else { continue };
                         match stream.into_std() {
-                            Ok(stream) => workers.deal(Arrival { stream, peer, seat }, place),
+                            Ok(stream) => workers.deal(Arrival { stream, peer, seat }, permit),
                             Err(error) => tracing::warn!("a connection could not be passed to a worker: {error}"),
                         }
                     }
@@ -91,7 +97,7 @@ impl Running {
 }
 
 /// The parts of the gateway that follow files.
-pub(super) struct Followed {
+pub(super) struct GatewayHandles {
     pub(super) gateway: Arc<Gateway>,
     pub(super) certificates: Option<Arc<Certificates>>,
     /// Certificate renewal with ACME; starts when this process owns the port alone.
@@ -102,23 +108,23 @@ pub(super) struct Followed {
 pub(super) async fn start(
     settings: &Settings,
     shared: &Shared,
-    listener: Option<Bounded<Tcp>>,
-    redirect: Option<Bounded<Tcp>>,
-    ending: &Ending,
+    listener: Option<LimitedListener<Tcp>>,
+    redirect: Option<LimitedListener<Tcp>>,
+    shutdown: &Shutdown,
     accepting: &mut JoinSet<()>,
-) -> anyhow::Result<Option<Followed>> {
+) -> anyhow::Result<Option<GatewayHandles>> {
     let (all, workers) = (settings, settings.server.calls.workers);
     let (Some(settings), Some(listener)) = (&settings.gateway, listener) else { return Ok(None) };
     if let Some(redirect) = redirect {
         let https_port = listener.local_addr()?.port();
-        accepting.spawn(redirect_all(redirect, https_port, ending.of_door()));
+        accepting.spawn(redirect_all(redirect, https_port, shutdown.for_listener()));
     }
     let decisions = shared.log.decisions();
     let limiting = gateway::limiter(settings, &shared.storage, all, shared.seed, decisions)?;
     let counting = gateway::Counting::new(Arc::clone(&shared.stats), shared.service.counts());
     let counted = (shared.service.tracer().cloned(), counting);
-    let mut running = Running::start(settings, workers, listener, limiting, counted, ending).await?;
-    let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
+    let mut server = GatewayServer::start(settings, workers, listener, limiting, counted, shutdown).await?;
+    let (gateway, certificates) = (Arc::clone(&server.gateway), server.certificates.take());
     let acme = settings.front.tls.as_ref().and_then(|tls| tls.acme.as_ref());
     let mut renewal = None;
     if let (Some(acme), Some(certificates)) = (acme, &certificates) {
@@ -126,6 +132,6 @@ pub(super) async fn start(
         let report = Box::new(move |problem| health.acme_is(problem));
         renewal = Some(Renewal::new(acme, Arc::clone(certificates), report)?);
     }
-    accepting.spawn(running.serve(ending.of_door()));
-    Ok(Some(Followed { gateway, certificates, renewal }))
+    accepting.spawn(server.serve(shutdown.for_listener()));
+    Ok(Some(GatewayHandles { gateway, certificates, renewal }))
 }

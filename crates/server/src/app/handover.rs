@@ -6,7 +6,7 @@
 //! stops, and nothing has changed. So no connection is ever refused or reset. With `SO_REUSEPORT` each process would
 //! have its own queue, and closing it would reset the clients in it.
 
-use super::handed::{Handed, Opener, Place};
+use super::inherited::{InheritedSockets, Opener, SocketPurpose};
 use anyhow::{Context, bail, ensure};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -23,14 +23,14 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 /// The first word of the message, with the version of its format.
-const GREETING: &str = "hivemind-handover-1";
+const HEADER: &str = "hivemind-handover-1";
 const REFUSED: &str = "refused:";
 const READY: &str = "ready\n";
 const ENDS: &str = "ends\n";
 /// Follows the name of a socket that systemd opened.
 const OF_SYSTEMD: &str = "=systemd";
 /// Longer than all names and any reason.
-const LONGEST: usize = 1_024;
+const MAX_MESSAGE: usize = 1_024;
 /// For the first message, which is sent immediately.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// For a complete startup, including waits for an unreachable Redis.
@@ -44,7 +44,7 @@ const IN_A_MESH: &str = "a mesh node cannot be taken over, because two nodes can
 /// The listening sockets, ready for a successor.
 pub(super) struct Handover {
     listener: UnixListener,
-    sockets: Vec<(Place, Opener, OwnedFd)>,
+    sockets: Vec<(SocketPurpose, Opener, OwnedFd)>,
     is_in_mesh: bool,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Successor {
 
 impl Successor {
     /// Notifies the successor that this process stops. If this fails, the successor stops and this process continues.
-    pub(super) async fn hears_of_the_end(mut self) -> io::Result<()> {
+    pub(super) async fn confirm_stop(mut self) -> io::Result<()> {
         self.stream.write_all(ENDS.as_bytes()).await
     }
 }
@@ -64,7 +64,7 @@ impl Successor {
 impl Handover {
     pub(super) fn new(
         listener: UnixListener,
-        sockets: Vec<(Place, Opener, OwnedFd)>,
+        sockets: Vec<(SocketPurpose, Opener, OwnedFd)>,
         is_in_mesh: bool,
     ) -> Self {
         Self { listener, sockets, is_in_mesh }
@@ -74,7 +74,7 @@ impl Handover {
     pub(super) async fn successor(&self) -> Successor {
         loop {
             let followed = match self.listener.accept().await {
-                Ok((stream, _)) => self.hand_to(stream).await,
+                Ok((stream, _)) => self.send_sockets(stream).await,
                 Err(error) => {
                     let _ = timeout(PAUSE, std::future::pending::<()>()).await;
                     Err(error.into())
@@ -89,7 +89,7 @@ impl Handover {
         }
     }
 
-    async fn hand_to(&self, mut stream: UnixStream) -> anyhow::Result<Successor> {
+    async fn send_sockets(&self, mut stream: UnixStream) -> anyhow::Result<Successor> {
         let peer = stream.peer_cred().context("the peer's credentials are unknown")?;
         let process = peer.pid().and_then(|id| u32::try_from(id).ok()).unwrap_or_default();
         let own = rustix::process::geteuid().as_raw();
@@ -102,22 +102,22 @@ impl Handover {
             self.send(&stream, &format!("{REFUSED}{IN_A_MESH}\n"), &[]).await?;
             bail!("{IN_A_MESH}");
         }
-        let names = self.sockets.iter().map(|(place, opener, _)| match opener {
-            Opener::Service => place.name().to_owned(),
-            Opener::Systemd => format!("{}{OF_SYSTEMD}", place.name()),
+        let names = self.sockets.iter().map(|(purpose, opener, _)| match opener {
+            Opener::Service => purpose.name().to_owned(),
+            Opener::Systemd => format!("{}{OF_SYSTEMD}", purpose.name()),
         });
         let names: Vec<String> = names.collect();
         let descriptors: Vec<_> = self.sockets.iter().map(|(.., socket)| socket.as_fd()).collect();
-        self.send(&stream, &format!("{GREETING} {}\n", names.join(" ")), &descriptors).await?;
+        self.send(&stream, &format!("{HEADER} {}\n", names.join(" ")), &descriptors).await?;
         tracing::info!(
             "process {process} received all listening sockets; this process continues until that one serves"
         );
-        let mut said = [0; READY.len()];
-        let ready = timeout(READY_WITHIN, stream.read_exact(&mut said)).await;
+        let mut reply = [0; READY.len()];
+        let ready = timeout(READY_WITHIN, stream.read_exact(&mut reply)).await;
         let ready =
             ready.with_context(|| format!("process {process} was not ready within {READY_WITHIN:?}"))?;
         ready.with_context(|| format!("process {process} ended before it served; see its log"))?;
-        ensure!(said == READY.as_bytes(), "process {process} sent an unexpected message");
+        ensure!(reply == READY.as_bytes(), "process {process} sent an unexpected message");
         Ok(Successor { process, stream })
     }
 
@@ -129,7 +129,8 @@ impl Handover {
     ) -> io::Result<()> {
         stream
             .async_io(Interest::WRITABLE, || {
-                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(Place::ALL.len()))];
+                let mut space =
+                    [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SocketPurpose::ALL.len()))];
                 let mut ancillary = SendAncillaryBuffer::new(&mut space);
                 if !descriptors.is_empty() {
                     ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
@@ -151,10 +152,10 @@ impl Predecessor {
     ///
     /// # Errors
     /// The predecessor continues. Two processes would grant every client each limit twice, so this one must stop.
-    pub(super) fn ends(mut self) -> anyhow::Result<()> {
-        let mut said = [0; ENDS.len()];
-        let heard = self.0.write_all(READY.as_bytes()).and_then(|()| self.0.read_exact(&mut said));
-        if heard.is_ok() && said == ENDS.as_bytes() {
+    pub(super) fn stop(mut self) -> anyhow::Result<()> {
+        let mut reply = [0; ENDS.len()];
+        let result = self.0.write_all(READY.as_bytes()).and_then(|()| self.0.read_exact(&mut reply));
+        if result.is_ok() && reply == ENDS.as_bytes() {
             return Ok(());
         }
         let peer = rustix::net::sockopt::socket_peercred(&self.0)?;
@@ -167,7 +168,7 @@ impl Predecessor {
 }
 
 /// Requests the sockets from the running process.
-pub(crate) fn take_over(path: &Path) -> anyhow::Result<(Handed, Predecessor)> {
+pub(crate) fn take_over(path: &Path) -> anyhow::Result<(InheritedSockets, Predecessor)> {
     let shown = path.display();
     let stream = StdUnixStream::connect(path).with_context(|| {
         format!(
@@ -188,27 +189,27 @@ pub(crate) fn take_over(path: &Path) -> anyhow::Result<(Handed, Predecessor)> {
     if let Some(reason) = words.strip_prefix(REFUSED) {
         bail!("the process at {shown} rejected the takeover: {}", reason.trim_end());
     }
-    let names = words.strip_prefix(GREETING).and_then(|names| names.strip_suffix('\n'));
+    let names = words.strip_prefix(HEADER).and_then(|names| names.strip_suffix('\n'));
     let names: Vec<&str> = names.with_context(silent)?.split_whitespace().collect();
     ensure!(names.len() == descriptors.len(), "{}", silent());
-    let mut handed = Handed::default();
+    let mut sockets = InheritedSockets::default();
     for (name, socket) in names.into_iter().zip(descriptors) {
         let (name, opener) = match name.strip_suffix(OF_SYSTEMD) {
             Some(name) => (name, Opener::Systemd),
             None => (name, Opener::Service),
         };
         // A socket that only another version knows is dropped.
-        if let Some(place) = Place::named(name) {
-            handed.add_descriptor(place, socket, opener);
+        if let Some(purpose) = SocketPurpose::from_name(name) {
+            sockets.add_descriptor(purpose, socket, opener);
         }
     }
-    Ok((handed, Predecessor(stream)))
+    Ok((sockets, Predecessor(stream)))
 }
 
 fn receive(stream: &StdUnixStream) -> anyhow::Result<(String, Vec<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4 * Place::ALL.len()))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4 * SocketPurpose::ALL.len()))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut bytes = [0; LONGEST];
+    let mut bytes = [0; MAX_MESSAGE];
     let received =
         recvmsg(stream, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
     let mut descriptors = Vec::new();

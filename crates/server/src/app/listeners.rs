@@ -1,7 +1,7 @@
 //! Listening sockets of the service, all bound before anything is served.
 
-use super::bounded::Bounded;
-use super::handed::{Handed, Opener, Place};
+use super::inherited::{InheritedSockets, Opener, SocketPurpose};
+use super::limited_listener::LimitedListener;
 use crate::config::Settings;
 use anyhow::{Context, bail};
 use axum::serve::Listener;
@@ -25,62 +25,63 @@ pub(super) struct Tcp {
 }
 
 /// Operators, probes and scrapers are few; idle connections of others must not lock them out.
-const MOST_VISITORS: usize = 1_024;
+const MAX_HTTP_CONNECTIONS: usize = 1_024;
 /// A redirect is a single short response, so a small number is enough.
-const MOST_REDIRECTED: usize = 1_024;
+const MAX_REDIRECT_CONNECTIONS: usize = 1_024;
 /// Length of the accept queue, capped by the kernel's `net.core.somaxconn`. A burst of clients arrives within a
 /// moment, and a client that finds the queue full retries only after a second.
-const WAITING: u32 = 4_096;
+const BACKLOG: u32 = 4_096;
 
 pub(super) struct Listeners {
-    pub(super) grpc: Option<Bounded<Tcp>>,
-    pub(super) grpc_uds: Option<Bounded<UnixListener>>,
-    pub(super) admin: Option<Bounded<Tcp>>,
-    pub(super) admin_uds: Option<Bounded<UnixListener>>,
-    pub(super) metrics: Option<Bounded<Tcp>>,
-    pub(super) gateway: Option<Bounded<Tcp>>,
+    pub(super) grpc: Option<LimitedListener<Tcp>>,
+    pub(super) grpc_uds: Option<LimitedListener<UnixListener>>,
+    pub(super) admin: Option<LimitedListener<Tcp>>,
+    pub(super) admin_uds: Option<LimitedListener<UnixListener>>,
+    pub(super) metrics: Option<LimitedListener<Tcp>>,
+    pub(super) gateway: Option<LimitedListener<Tcp>>,
     /// Redirects plain HTTP to HTTPS.
-    pub(super) redirect: Option<Bounded<Tcp>>,
+    pub(super) redirect: Option<LimitedListener<Tcp>>,
     /// Where a successor requests all sockets.
     pub(super) handover: Option<UnixListener>,
     /// The sockets that systemd opened.
-    of_systemd: Vec<Place>,
+    of_systemd: Vec<SocketPurpose>,
 }
 
 impl Listeners {
     /// Opens all sockets in the settings: takes the inherited ones, and binds the others.
-    pub(super) async fn open(settings: &Settings, mut handed: Handed) -> anyhow::Result<Self> {
+    pub(super) async fn open(settings: &Settings, mut sockets: InheritedSockets) -> anyhow::Result<Self> {
         let server = &settings.server;
-        let most_callers = server.calls.max_connections.get();
+        let max_calls = server.calls.max_connections.get();
         let port = |key| format!("set server.{key} to another port, 0 for any");
-        let of_systemd = handed.of_systemd();
-        let from = &mut handed;
+        let of_systemd = sockets.of_systemd();
+        let from = &mut sockets;
         let (gateway, redirect) = match settings.gateway.as_ref().map(|gateway| &gateway.front) {
             None => (None, None),
             Some(front) => {
                 let remedy = "set gateway.listen to another address, port 0 for any";
-                let most = front.max_connections.get();
-                let gateway = tcp(Place::Gateway, Some(front.listen), most, remedy, from)?;
+                let max = front.max_connections.get();
+                let gateway = tcp(SocketPurpose::Gateway, Some(front.listen), max, remedy, from)?;
                 let address = front.tls.as_ref().and_then(|tls| tls.redirect_from);
                 let remedy = "set gateway.tls.redirect_from to another address";
-                (gateway, tcp(Place::Redirect, address, MOST_REDIRECTED, remedy, from)?)
+                (gateway, tcp(SocketPurpose::Redirect, address, MAX_REDIRECT_CONNECTIONS, remedy, from)?)
             }
         };
-        let grpc = tcp(Place::Grpc, server.grpc, most_callers, &port("grpc_port"), from)?;
-        let admin = tcp(Place::Admin, server.admin, MOST_VISITORS, &port("admin_port"), from)?;
-        let metrics = tcp(Place::Metrics, server.metrics, MOST_VISITORS, &port("metrics_port"), from)?;
-        let grpc_uds = unix(Place::GrpcUds, server.grpc_uds.as_deref(), from).await?;
-        let admin_uds = unix(Place::AdminUds, server.admin_uds.as_deref(), from).await?;
-        let handover = unix(Place::Handover, server.handover_socket.as_deref(), from).await?;
+        let grpc = tcp(SocketPurpose::Grpc, server.grpc, max_calls, &port("grpc_port"), from)?;
+        let admin = tcp(SocketPurpose::Admin, server.admin, MAX_HTTP_CONNECTIONS, &port("admin_port"), from)?;
+        let metrics =
+            tcp(SocketPurpose::Metrics, server.metrics, MAX_HTTP_CONNECTIONS, &port("metrics_port"), from)?;
+        let grpc_uds = unix(SocketPurpose::GrpcUds, server.grpc_uds.as_deref(), from).await?;
+        let admin_uds = unix(SocketPurpose::AdminUds, server.admin_uds.as_deref(), from).await?;
+        let handover = unix(SocketPurpose::Handover, server.handover_socket.as_deref(), from).await?;
         if let (Some(_), Some(path)) = (&handover, &server.handover_socket) {
             // The handover checks the peer's credentials too; this only keeps others from connecting.
             let mode = std::fs::Permissions::from_mode(0o600);
             std::fs::set_permissions(path, mode)
                 .with_context(|| format!("restricting the permissions of {}", path.display()))?;
         }
-        if let [name, ..] = handed.left().as_slice() {
+        if let [name, ..] = sockets.left().as_slice() {
             bail!(
-                "systemd passed a socket named `{name}`, but no setting uses it; remove it from the .socket unit, or \
+                "systemd passed a socket from_name `{name}`, but no setting uses it; remove it from the .socket unit, or \
                    configure it"
             );
         }
@@ -90,30 +91,37 @@ impl Listeners {
             grpc,
             admin,
             metrics,
-            grpc_uds: grpc_uds.map(|socket| Bounded::new(socket, most_callers)),
-            admin_uds: admin_uds.map(|socket| Bounded::new(socket, MOST_VISITORS)),
+            grpc_uds: grpc_uds.map(|socket| LimitedListener::new(socket, max_calls)),
+            admin_uds: admin_uds.map(|socket| LimitedListener::new(socket, MAX_HTTP_CONNECTIONS)),
             handover,
             of_systemd,
         })
     }
 
     /// Duplicates all sockets, for a successor.
-    pub(super) fn descriptors(&self) -> io::Result<Vec<(Place, Opener, OwnedFd)>> {
-        let tcp = |socket: &Option<Bounded<Tcp>>| descriptor(socket.as_ref().map(Bounded::listener));
-        let unix =
-            |socket: &Option<Bounded<UnixListener>>| descriptor(socket.as_ref().map(Bounded::listener));
+    pub(super) fn descriptors(&self) -> io::Result<Vec<(SocketPurpose, Opener, OwnedFd)>> {
+        let tcp = |socket: &Option<LimitedListener<Tcp>>| {
+            descriptor(socket.as_ref().map(LimitedListener::listener))
+        };
+        let unix = |socket: &Option<LimitedListener<UnixListener>>| {
+            descriptor(socket.as_ref().map(LimitedListener::listener))
+        };
         let all = [
-            (Place::Grpc, tcp(&self.grpc)?),
-            (Place::GrpcUds, unix(&self.grpc_uds)?),
-            (Place::Admin, tcp(&self.admin)?),
-            (Place::AdminUds, unix(&self.admin_uds)?),
-            (Place::Metrics, tcp(&self.metrics)?),
-            (Place::Gateway, tcp(&self.gateway)?),
-            (Place::Redirect, tcp(&self.redirect)?),
-            (Place::Handover, descriptor(self.handover.as_ref())?),
+            (SocketPurpose::Grpc, tcp(&self.grpc)?),
+            (SocketPurpose::GrpcUds, unix(&self.grpc_uds)?),
+            (SocketPurpose::Admin, tcp(&self.admin)?),
+            (SocketPurpose::AdminUds, unix(&self.admin_uds)?),
+            (SocketPurpose::Metrics, tcp(&self.metrics)?),
+            (SocketPurpose::Gateway, tcp(&self.gateway)?),
+            (SocketPurpose::Redirect, tcp(&self.redirect)?),
+            (SocketPurpose::Handover, descriptor(self.handover.as_ref())?),
         ];
-        let opener = |place| if self.of_systemd.contains(&place) { Opener::Systemd } else { Opener::Service };
-        Ok(all.into_iter().filter_map(|(place, socket)| Some((place, opener(place), socket?))).collect())
+        let opener =
+            |purpose| if self.of_systemd.contains(&purpose) { Opener::Systemd } else { Opener::Service };
+        Ok(all
+            .into_iter()
+            .filter_map(|(purpose, socket)| Some((purpose, opener(purpose), socket?)))
+            .collect())
     }
 }
 
@@ -128,20 +136,20 @@ impl AsFd for Tcp {
 }
 
 fn tcp(
-    place: Place,
+    purpose: SocketPurpose,
     address: Option<SocketAddr>,
-    most: usize,
+    max: usize,
     remedy: &str,
-    handed: &mut Handed,
-) -> anyhow::Result<Option<Bounded<Tcp>>> {
-    let listener = match (handed.tcp(place, address)?, address) {
+    sockets: &mut InheritedSockets,
+) -> anyhow::Result<Option<LimitedListener<Tcp>>> {
+    let listener = match (sockets.tcp(purpose, address)?, address) {
         (Some(socket), _) => TcpListener::from_std(socket)?,
         (None, Some(address)) => {
             listen(address).with_context(|| format!("cannot listen on {address}; free it, or {remedy}"))?
         }
         (None, None) => return Ok(None),
     };
-    Ok(Some(Bounded::new(Tcp::new(listener), most)))
+    Ok(Some(LimitedListener::new(Tcp::new(listener), max)))
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -149,7 +157,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     // Connections of the previous process may still be closing.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(WAITING)
+    socket.listen(BACKLOG)
 }
 
 impl Tcp {
@@ -198,11 +206,11 @@ impl Listener for Tcp {
 }
 
 async fn unix(
-    place: Place,
+    purpose: SocketPurpose,
     path: Option<&Path>,
-    handed: &mut Handed,
+    sockets: &mut InheritedSockets,
 ) -> anyhow::Result<Option<UnixListener>> {
-    if let Some(socket) = handed.unix(place, path)? {
+    if let Some(socket) = sockets.unix(purpose, path)? {
         return Ok(Some(UnixListener::from_std(socket)?));
     }
     let Some(path) = path else { return Ok(None) };

@@ -21,16 +21,16 @@ pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Option<Signal>,
-    succeed: Signal,
+    upgrade: Signal,
     /// The program to start as the successor.
     program: PathBuf,
 }
 
 /// Why the process stops.
-pub(super) enum End {
+pub(super) enum StopReason {
     Signal,
     /// Another process serves in its place.
-    FollowedBy(Successor),
+    Successor(Successor),
 }
 
 impl Signals {
@@ -39,7 +39,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: Some(signal(SignalKind::hangup())?),
-            succeed: signal(SignalKind::user_defined2())?,
+            upgrade: signal(SignalKind::user_defined2())?,
             program: program(env::args_os().next()),
         })
     }
@@ -50,7 +50,7 @@ impl Signals {
     }
 
     /// Returns when the process must stop. SIGUSR2 starts a successor.
-    pub(super) async fn end(&mut self, handover: Option<&Handover>) -> End {
+    pub(super) async fn wait_for_stop(&mut self, handover: Option<&Handover>) -> StopReason {
         let followed = async {
             match handover {
                 Some(handover) => handover.successor().await,
@@ -60,9 +60,9 @@ impl Signals {
         let mut followed = std::pin::pin!(followed);
         loop {
             tokio::select! {
-                () = terminated(&mut self.terminate, &mut self.interrupt) => return End::Signal,
-                successor = &mut followed => return End::FollowedBy(successor),
-                _ = self.succeed.recv() => start_successor(handover.is_some(), &self.program),
+                () = terminated(&mut self.terminate, &mut self.interrupt) => return StopReason::Signal,
+                successor = &mut followed => return StopReason::Successor(successor),
+                _ = self.upgrade.recv() => start_successor(handover.is_some(), &self.program),
             }
         }
     }
@@ -81,17 +81,17 @@ async fn terminated(terminate: &mut Signal, interrupt: &mut Signal) {
 }
 
 /// Reloads everything on each SIGHUP, and notifies the supervisor at the start and end.
-pub(super) async fn heed_hangups(
+pub(super) async fn reload_on_hangup(
     mut hangup: Signal,
     reloads: Reloads,
     supervisor: Arc<Supervisor>,
     health: Arc<Health>,
 ) {
     while hangup.recv().await.is_some() {
-        supervisor.is_reloading();
+        supervisor.notify_reloading();
         // Each reload logs its own result.
         reloads.all().await;
-        supervisor.is_ready(&health.details());
+        supervisor.notify_ready(&health.details());
     }
 }
 

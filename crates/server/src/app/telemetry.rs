@@ -1,7 +1,7 @@
 //! Metrics and trace export: the Prometheus endpoint, and OTLP.
 
 use super::Shared;
-use super::traces::Traced;
+use super::traces::TracePipeline;
 use crate::config::Settings;
 use crate::storage;
 use anyhow::Context;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// The endpoint that Prometheus scrapes.
-pub(super) fn page(settings: &Settings, shared: &Shared) -> axum::Router {
+pub(super) fn router(settings: &Settings, shared: &Shared) -> axum::Router {
     let Some(path) = &settings.observability.prometheus_path else { return axum::Router::new() };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     let instruments = instruments(shared);
@@ -45,7 +45,7 @@ impl Exports {
     pub(super) fn start(
         settings: &Settings,
         shared: &Shared,
-        traced: Option<Traced>,
+        trace_pipeline: Option<TracePipeline>,
     ) -> anyhow::Result<Self> {
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
@@ -61,8 +61,8 @@ impl Exports {
             };
             tasks.spawn(exporter.run(stopped.clone()));
         }
-        if let Some(traced) = traced {
-            tasks.spawn(traced.exporter(shared).run(stopped));
+        if let Some(trace_pipeline) = trace_pipeline {
+            tasks.spawn(trace_pipeline.exporter(shared).run(stopped));
         }
         Ok(Self { stop, tasks })
     }

@@ -10,15 +10,15 @@ use hivemind_telemetry::trace::{CounterStore, Exporter, TraceReceiver, Tracer};
 use std::sync::Arc;
 
 /// The tracer, and where its spans come out.
-pub(super) struct Traced {
+pub(super) struct TracePipeline {
     pub(super) tracer: Arc<Tracer>,
     receiver: TraceReceiver,
     sender: Sender,
 }
 
-impl Traced {
+impl TracePipeline {
     /// Returns `None` if no endpoint is configured.
-    pub(super) fn begin(settings: &Settings, stats: &Stats) -> anyhow::Result<Option<Self>> {
+    pub(super) fn create(settings: &Settings, stats: &Stats) -> anyhow::Result<Option<Self>> {
         let Some(tracing) = &settings.observability.otel.tracing else { return Ok(None) };
         let Tracing { destination, sample_rate, on_limit } = tracing;
         let store = match (&settings.mesh, &settings.storage.redis) {

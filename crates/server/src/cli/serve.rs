@@ -1,6 +1,6 @@
 //! `hivemind serve`: runs every configured component.
 
-use crate::app::{self, Heritage, Origin};
+use crate::app::{self, Inheritance, Origin};
 use crate::config::Settings;
 use crate::reload::Configuration;
 use crate::systemd;
@@ -85,15 +85,15 @@ fn be_wrong_by(offset: Option<&str>) -> anyhow::Result<()> {
 }
 
 /// Sockets that are already open: from systemd, or from the previous process.
-fn heritage(settings: &Settings, take_over: bool) -> anyhow::Result<Heritage> {
+fn inheritance(settings: &Settings, take_over: bool) -> anyhow::Result<Inheritance> {
     if !take_over {
-        return Ok(Heritage { handed: systemd::sockets()?, predecessor: None });
+        return Ok(Inheritance { sockets: systemd::sockets()?, predecessor: None });
     }
     let path = settings.server.handover_socket.as_deref();
     let path =
         path.context("--take-over needs `server.handover_socket`; set it as in the running process")?;
-    let (handed, predecessor) = app::take_over(path)?;
-    Ok(Heritage { handed, predecessor: Some(predecessor) })
+    let (sockets, predecessor) = app::take_over(path)?;
+    Ok(Inheritance { sockets, predecessor: Some(predecessor) })
 }
 
 /// Runs the configured components until a signal stops them.
@@ -104,9 +104,9 @@ pub(super) fn run(settings: &Settings, origin: Origin, take_over: bool) -> anyho
         tracing::warn!("{warning}");
     }
     be_wrong_by(std::env::var(WRONG_CLOCK).ok().as_deref())?;
-    let heritage = heritage(settings, take_over)?;
+    let inheritance = inheritance(settings, take_over)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ended = runtime.block_on(app::run(settings, origin, heritage, log));
+    let ended = runtime.block_on(app::run(settings, origin, inheritance, log));
     // Connections that are still open after the grace period are dropped.
     runtime.shutdown_background();
     ended.map(|()| ExitCode::SUCCESS)

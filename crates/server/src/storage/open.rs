@@ -190,7 +190,7 @@ impl Seen {
             None => {}
             Some(Change::Back) => tracing::info!("shared store reconnected; all nodes share their limits"),
             Some(Change::Lost { flapped: 0 }) => {
-                tracing::warn!("shared store lost: {reason}; rules decide by `on_error` until it reconnects")
+                tracing::warn!("shared store lost: {reason}; rules decide by `on_error` until it reconnects");
             }
             Some(Change::Lost { flapped }) => tracing::warn!(
                 flapped,

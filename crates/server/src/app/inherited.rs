@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// The purpose of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum SocketPurpose {
     Grpc,
     GrpcUds,
     Admin,
@@ -21,7 +21,7 @@ pub(crate) enum Place {
     Handover,
 }
 
-impl Place {
+impl SocketPurpose {
     pub(crate) const ALL: [Self; 8] = [
         Self::Grpc,
         Self::GrpcUds,
@@ -46,8 +46,8 @@ impl Place {
         }
     }
 
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|place| place.name() == name)
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|purpose| purpose.name() == name)
     }
 
     pub(crate) const fn is_unix(self) -> bool {
@@ -57,15 +57,15 @@ impl Place {
 
 /// A listening socket.
 #[derive(Debug)]
-pub(crate) enum HandedSocket {
+pub(crate) enum InheritedSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 /// All inherited sockets.
 #[derive(Debug, Default)]
-pub(crate) struct Handed {
-    sockets: BTreeMap<Place, (HandedSocket, Opener)>,
+pub(crate) struct InheritedSockets {
+    sockets: BTreeMap<SocketPurpose, (InheritedSocket, Opener)>,
     /// The opener of sockets that are added without one.
     opener: Opener,
 }
@@ -80,40 +80,42 @@ pub(crate) enum Opener {
     Systemd,
 }
 
-impl Handed {
-    pub(crate) fn by_systemd() -> Self {
+impl InheritedSockets {
+    pub(crate) fn from_systemd() -> Self {
         Self { opener: Opener::Systemd, ..Self::default() }
     }
 
     /// Adds a socket, and returns the one that it replaces.
-    pub(crate) fn add(&mut self, place: Place, socket: HandedSocket) -> Option<HandedSocket> {
-        self.sockets.insert(place, (socket, self.opener)).map(|(before, _)| before)
+    pub(crate) fn add(&mut self, purpose: SocketPurpose, socket: InheritedSocket) -> Option<InheritedSocket> {
+        self.sockets.insert(purpose, (socket, self.opener)).map(|(before, _)| before)
     }
 
     /// Adds a descriptor that was received from another process.
-    pub(super) fn add_descriptor(&mut self, place: Place, socket: OwnedFd, opener: Opener) {
-        let socket = if place.is_unix() {
-            HandedSocket::Unix(socket.into())
+    pub(super) fn add_descriptor(&mut self, purpose: SocketPurpose, socket: OwnedFd, opener: Opener) {
+        let socket = if purpose.is_unix() {
+            InheritedSocket::Unix(socket.into())
         } else {
-            HandedSocket::Tcp(socket.into())
+            InheritedSocket::Tcp(socket.into())
         };
-        self.sockets.insert(place, (socket, opener));
+        self.sockets.insert(purpose, (socket, opener));
     }
 
     /// The sockets that systemd opened.
-    pub(super) fn of_systemd(&self) -> Vec<Place> {
+    pub(super) fn of_systemd(&self) -> Vec<SocketPurpose> {
         let of_systemd = self.sockets.iter().filter(|(_, (_, opener))| *opener == Opener::Systemd);
-        of_systemd.map(|(place, _)| *place).collect()
+        of_systemd.map(|(purpose, _)| *purpose).collect()
     }
 
     /// The TCP socket for this purpose, if its address matches; an `address` of `None` means that there should be
     /// none.
     pub(super) fn tcp(
         &mut self,
-        place: Place,
+        purpose: SocketPurpose,
         address: Option<SocketAddr>,
     ) -> io::Result<Option<TcpListener>> {
-        let Some((HandedSocket::Tcp(socket), opener)) = self.sockets.remove(&place) else { return Ok(None) };
+        let Some((InheritedSocket::Tcp(socket), opener)) = self.sockets.remove(&purpose) else {
+            return Ok(None);
+        };
         let at = socket.local_addr()?;
         let is_meant = |address: SocketAddr| {
             address.ip() == at.ip() && (address.port() == 0 || address.port() == at.port())
@@ -126,8 +128,14 @@ impl Handed {
     }
 
     /// The Unix socket for this purpose, likewise.
-    pub(super) fn unix(&mut self, place: Place, path: Option<&Path>) -> io::Result<Option<UnixListener>> {
-        let Some((HandedSocket::Unix(socket), opener)) = self.sockets.remove(&place) else { return Ok(None) };
+    pub(super) fn unix(
+        &mut self,
+        purpose: SocketPurpose,
+        path: Option<&Path>,
+    ) -> io::Result<Option<UnixListener>> {
+        let Some((InheritedSocket::Unix(socket), opener)) = self.sockets.remove(&purpose) else {
+            return Ok(None);
+        };
         let at = socket.local_addr()?;
         if opener == Opener::Service && (path.is_none() || at.as_pathname() != path) {
             return Ok(None);
@@ -138,6 +146,6 @@ impl Handed {
 
     /// The systemd sockets that no setting uses.
     pub(super) fn left(&self) -> Vec<&'static str> {
-        self.of_systemd().into_iter().map(Place::name).collect()
+        self.of_systemd().into_iter().map(SocketPurpose::name).collect()
     }
 }

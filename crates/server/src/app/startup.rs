@@ -28,7 +28,7 @@ pub(super) fn options(settings: &Settings) -> Options {
 
 /// Loads the initial rules and returns the fingerprint of their files. Invalid rules end the startup, unless it is
 /// forced.
-pub(super) fn load_first(
+pub(super) fn load_initial_rules(
     settings: &Settings,
     service: &Service,
     health: &Health,

@@ -9,46 +9,46 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A listener with a maximum number of open connections.
-pub(super) struct Bounded<L> {
+pub(super) struct LimitedListener<L> {
     listener: L,
-    most: usize,
-    places: Arc<Semaphore>,
+    max: usize,
+    permits: Arc<Semaphore>,
     full: LogThrottle,
 }
 
-impl<L: Listener> Bounded<L> {
-    pub(super) fn new(listener: L, most: usize) -> Self {
-        Self { listener, most, places: Arc::new(Semaphore::new(most)), full: LogThrottle::new() }
+impl<L: Listener> LimitedListener<L> {
+    pub(super) fn new(listener: L, max: usize) -> Self {
+        Self { listener, max, permits: Arc::new(Semaphore::new(max)), full: LogThrottle::new() }
     }
 
-    fn tell_full(&self) {
+    fn log_full(&self) {
         if let Some(times) = self.full.record(MonotonicClock.now()) {
             tracing::warn!(
                 times,
                 "all {} connections of one listener are in use and new clients wait; raise `max_connections` if \
                  this happens often",
-                self.most
+                self.max
             );
         }
     }
 
     /// Returns the next connection, its permit and its address.
     pub(super) async fn next(&mut self) -> Option<(L::Io, OwnedSemaphorePermit, L::Addr)> {
-        let place = if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            place
+        let permit = if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            permit
         } else {
-            self.tell_full();
+            self.log_full();
             // Only a closed semaphore fails, and it is never closed.
-            Arc::clone(&self.places).acquire_owned().await.ok()?
+            Arc::clone(&self.permits).acquire_owned().await.ok()?
         };
         let (io, address) = self.listener.accept().await;
-        Some((io, place, address))
+        Some((io, permit, address))
     }
 
     /// Returns a gauge of the open connections.
-    pub(super) fn open(&self) -> impl Fn() -> usize + Send + Sync + 'static {
-        let (most, places) = (self.most, Arc::clone(&self.places));
-        move || most.saturating_sub(places.available_permits())
+    pub(super) fn open_gauge(&self) -> impl Fn() -> usize + Send + Sync + 'static {
+        let (max, permits) = (self.max, Arc::clone(&self.permits));
+        move || max.saturating_sub(permits.available_permits())
     }
 
     pub(super) const fn listener(&self) -> &L {

@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const RESERVED: u64 = 256;
 
 /// Raises the limit to what the settings may need, as far as this process may raise it.
-pub(super) fn provide(settings: &Settings) {
+pub(super) fn raise(settings: &Settings) {
     let needed = needed(settings);
     let before = getrlimit(Resource::Nofile);
     let Some(more) = raised(before, needed) else { return };

@@ -1,14 +1,14 @@
 //! The serving phase, from the first connection to the last response.
 
-use super::bounded::Bounded;
-use super::ending::Ending;
+use super::drain::ServingComponents;
 use super::handover::Predecessor;
+use super::limited_listener::LimitedListener;
 use super::listeners::{Listeners, Tcp};
-use super::serving::Serving;
+use super::shutdown::Shutdown;
 use super::signals::Signals;
-use super::succession::{followed, hand_over, notice, supervised};
 use super::telemetry::{self, Exports};
-use super::{Origin, Shared, calls, follow, gateway, pages};
+use super::upgrade::{drain_after_takeover, notify_supervisor, prepare_handover, wait_for_stop};
+use super::{Origin, Shared, follow, gateway, http_server, rate_limit_server};
 use crate::admin::{self, About, Admin, Gauge, Guard, Reach, Room};
 use crate::config::Settings;
 use crate::front::gateway::Gateway;
@@ -28,44 +28,53 @@ pub(super) async fn serve(
     shared: Shared,
     (mut signals, exports): (Signals, Exports),
 ) -> anyhow::Result<()> {
-    let ending = Ending::default();
-    let handover = hand_over(&mut listeners, shared.mesh.is_some())?;
+    let shutdown = Shutdown::default();
+    let handover = prepare_handover(&mut listeners, shared.mesh.is_some())?;
     let room = room(settings, &listeners);
     let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics, gateway, redirect, .. } = listeners;
     let (health, mesh, log) = (Arc::clone(&shared.health), shared.mesh.clone(), Arc::clone(&shared.log));
     let mut accepting = JoinSet::new();
-    let calls = calls::start(settings, &shared, grpc, grpc_uds, &ending, &mut accepting).await?;
-    let mut gateway = gateway::start(settings, &shared, gateway, redirect, &ending, &mut accepting).await?;
+    let calls =
+        rate_limit_server::start(settings, &shared, grpc, grpc_uds, &shutdown, &mut accepting).await?;
+    let mut gateway = gateway::start(settings, &shared, gateway, redirect, &shutdown, &mut accepting).await?;
     let renewal = gateway.as_mut().and_then(|of| of.renewal.take());
     let logs = gateway.as_ref().map(|of| Arc::clone(&of.gateway));
     let about = About::new(settings, origin.configuration.path.as_deref());
     let reloads = follow::follow(settings, origin, &shared, gateway);
     let admin = admin_of(&shared, reloads.clone(), logs.clone(), (about, room));
-    let mut pages = JoinSet::new();
-    pages.spawn(admin::tell_events(admin.clone(), ending.of_pages().1.closed));
+    let mut http_servers = JoinSet::new();
+    http_servers.spawn(admin::tell_events(admin.clone(), shutdown.for_http_server().1.closed));
     let admin = admin::router(admin);
-    serve_pages(settings, shared, [admin_tcp, metrics], admin_uds, &admin, &ending, &mut pages)?;
-    let supervisor = supervised(&health, signals.hangup()?, reloads);
+    start_http_servers(
+        settings,
+        shared,
+        [admin_tcp, metrics],
+        admin_uds,
+        &admin,
+        &shutdown,
+        &mut http_servers,
+    )?;
+    let supervisor = notify_supervisor(&health, signals.hangup()?, reloads);
     if let Some(predecessor) = predecessor {
-        tokio::task::block_in_place(|| predecessor.ends())?;
+        tokio::task::block_in_place(|| predecessor.stop())?;
     }
     if let Some(renewal) = renewal {
-        renew(renewal, &ending);
+        renew(renewal, &shutdown);
     }
-    if let Some(process) = followed(&mut signals, handover.as_ref(), &supervisor).await {
-        notice(settings, logs.as_deref(), &ending, &mut signals, process).await;
+    if let Some(process) = wait_for_stop(&mut signals, handover.as_ref(), &supervisor).await {
+        drain_after_takeover(settings, logs.as_deref(), &shutdown, &mut signals, process).await;
     } else {
-        supervisor.is_stopping();
+        supervisor.notify_stopping();
         health.stopping();
-        ending.leave();
+        shutdown.leave();
         if let Some(calls) = &calls {
             calls.report(&health).await;
         }
     }
     // It holds copies of the sockets: while one is open, the kernel accepts connections that no process serves.
     drop(handover);
-    let serving = Serving { gateway: logs, calls, accepting, pages, ending };
-    serving.stop(settings.server.shutdown_grace, mesh.as_deref(), exports).await;
+    let components = ServingComponents { gateway: logs, calls, accepting, http_servers, shutdown };
+    components.stop(settings.server.shutdown_grace, mesh.as_deref(), exports).await;
     if let Some(mesh) = mesh {
         mesh.close().await;
     }
@@ -77,7 +86,8 @@ pub(super) async fn serve(
 fn room(settings: &Settings, listeners: &Listeners) -> Room {
     let Listeners { grpc, gateway, admin, .. } = listeners;
     let open = [("calls", grpc), ("gateway", gateway), ("admin", admin)].into_iter();
-    let open = open.filter_map(|(of, listener)| Some((of, Box::new(listener.as_ref()?.open()) as Gauge)));
+    let open =
+        open.filter_map(|(of, listener)| Some((of, Box::new(listener.as_ref()?.open_gauge()) as Gauge)));
     Room {
         max_keys: settings.rate_limiting.max_keys.get(),
         connections: open.collect(),
@@ -102,7 +112,7 @@ fn admin_of(
         gateway,
         about: Arc::new(about),
         storage: Arc::clone(&shared.storage),
-        access: shared.doors.access.clone(),
+        access: shared.port_access.access.clone(),
         room: Arc::new(room),
         live: Arc::default(),
         bounds: Arc::default(),
@@ -110,39 +120,55 @@ fn admin_of(
 }
 
 /// Renews certificates while the listener is open: a CA validates its challenge there.
-fn renew(renewal: Renewal, ending: &Ending) {
-    let shut = ending.of_door().shuts();
+fn renew(renewal: Renewal, shutdown: &Shutdown) {
+    let closed = shutdown.for_listener().closed();
     tokio::spawn(async move {
-        tokio::select! { () = shut => {} () = Arc::new(renewal).run() => {} }
+        tokio::select! { () = closed => {} () = Arc::new(renewal).run() => {} }
     });
 }
 
 /// Serves the admin port, the admin socket and the metrics port.
-fn serve_pages(
+fn start_http_servers(
     settings: &Settings,
     shared: Shared,
-    [admin_tcp, metrics_tcp]: [Option<Bounded<Tcp>>; 2],
-    admin_uds: Option<Bounded<UnixListener>>,
+    [admin_tcp, metrics_tcp]: [Option<LimitedListener<Tcp>>; 2],
+    admin_uds: Option<LimitedListener<UnixListener>>,
     admin: &axum::Router,
-    ending: &Ending,
-    pages: &mut JoinSet<()>,
+    shutdown: &Shutdown,
+    http_servers: &mut JoinSet<()>,
 ) -> anyhow::Result<()> {
-    let metrics = telemetry::page(settings, &shared);
-    let Shared { service, doors, .. } = shared;
+    let metrics = telemetry::router(settings, &shared);
+    let Shared { service, port_access, .. } = shared;
     let refused = Arc::default();
     let guarded = |reach| {
-        let (access, service, refused) = (doors.access.clone(), Arc::clone(&service), Arc::clone(&refused));
+        let (access, service, refused) =
+            (port_access.access.clone(), Arc::clone(&service), Arc::clone(&refused));
         admin::guarded(admin.clone(), Guard { access, reach, service, refused })
     };
     if let Some(socket) = admin_tcp {
-        let pages_of_admin = guarded(doors.reach_of_admin(socket.local_addr()?));
-        pages.spawn(pages::serve(socket, doors.admin, pages_of_admin, ending.of_pages()));
+        let admin_router = guarded(port_access.admin_reach(socket.local_addr()?));
+        http_servers.spawn(http_server::serve(
+            socket,
+            port_access.admin,
+            admin_router,
+            shutdown.for_http_server(),
+        ));
     }
     if let Some(socket) = admin_uds {
-        pages.spawn(pages::serve(socket, None, guarded(Reach::Socket), ending.of_pages()));
+        http_servers.spawn(http_server::serve(
+            socket,
+            None,
+            guarded(Reach::Socket),
+            shutdown.for_http_server(),
+        ));
     }
     if let Some(socket) = metrics_tcp {
-        pages.spawn(pages::serve(socket, doors.metrics, metrics, ending.of_pages()));
+        http_servers.spawn(http_server::serve(
+            socket,
+            port_access.metrics,
+            metrics,
+            shutdown.for_http_server(),
+        ));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Shutdown sequence of the serving components.
 
-use super::calls::Calls;
-use super::ending::Ending;
+use super::rate_limit_server::RateLimitServer;
+use super::shutdown::Shutdown;
 use super::telemetry::Exports;
 use crate::front::gateway::Gateway;
 use crate::mesh::RunningMesh;
@@ -11,33 +11,33 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Time limit for aborting connections that are still open after the grace period.
-const CUT_WITHIN: Duration = Duration::from_secs(1);
+const ABORT_WITHIN: Duration = Duration::from_secs(1);
 
 /// The components that serve until shutdown.
-pub(super) struct Serving {
+pub(super) struct ServingComponents {
     pub(super) gateway: Option<Arc<Gateway>>,
-    pub(super) calls: Option<Calls>,
+    pub(super) calls: Option<RateLimitServer>,
     pub(super) accepting: JoinSet<()>,
-    pub(super) pages: JoinSet<()>,
-    pub(super) ending: Ending,
+    pub(super) http_servers: JoinSet<()>,
+    pub(super) shutdown: Shutdown,
 }
 
-impl Serving {
+impl ServingComponents {
     /// Stops accepting, answers requests in progress, and returns shortly after the grace period at the latest.
     pub(super) async fn stop(self, grace: Duration, mesh: Option<&RunningMesh>, exports: Exports) {
-        let Self { gateway, calls, mut accepting, mut pages, ending } = self;
+        let Self { gateway, calls, mut accepting, mut http_servers, shutdown } = self;
         let ends = MonotonicClock.now().saturating_add(grace);
         leave(mesh, grace).await;
         tracing::info!("stopping: calls in flight are answered, no new connections are accepted");
-        ending.stop();
+        shutdown.stop();
         let all = async {
             while accepting.join_next().await.is_some() {}
             if let Some(calls) = calls {
                 calls.ended().await;
             }
             // The admin port reports the shutdown until the last call is answered.
-            ending.close();
-            while pages.join_next().await.is_some() {}
+            shutdown.close();
+            while http_servers.join_next().await.is_some() {}
         };
         if tokio::time::timeout(ends.since(MonotonicClock.now()), all).await.is_err() {
             tracing::warn!("some connections were still open after the grace period");
@@ -45,12 +45,12 @@ impl Serving {
         if let Some(gateway) = gateway {
             // Aborted requests are written to the access log too.
             gateway.cut();
-            let cut = async { while accepting.join_next().await.is_some() {} };
-            let _ = tokio::time::timeout(CUT_WITHIN, cut).await;
+            let aborted = async { while accepting.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(ABORT_WITHIN, aborted).await;
             gateway.flush().await;
         }
         if !grace.is_zero() {
-            exports.flush(ends.since(MonotonicClock.now()).max(CUT_WITHIN)).await;
+            exports.flush(ends.since(MonotonicClock.now()).max(ABORT_WITHIN)).await;
         }
     }
 }

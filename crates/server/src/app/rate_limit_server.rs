@@ -1,9 +1,9 @@
 //! The rate limit service: worker threads, listeners and gRPC health.
 
 use super::Shared;
-use super::bounded::Bounded;
-use super::ending::{Door as Entrance, Ending};
+use super::limited_listener::LimitedListener;
 use super::listeners::Tcp;
+use super::shutdown::{AcceptGate, Shutdown};
 use crate::config::Settings;
 use crate::front::grpc::{self, Door, Patience};
 use crate::front::rls::RateLimitService;
@@ -30,7 +30,7 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The running rate limit service.
-pub(super) struct Calls {
+pub(super) struct RateLimitServer {
     reporter: HealthReporter,
     ended: Ended,
 }
@@ -39,11 +39,11 @@ pub(super) struct Calls {
 pub(super) async fn start(
     settings: &Settings,
     shared: &Shared,
-    tcp: Option<Bounded<Tcp>>,
-    unix: Option<Bounded<UnixListener>>,
-    ending: &Ending,
+    tcp: Option<LimitedListener<Tcp>>,
+    unix: Option<LimitedListener<UnixListener>>,
+    shutdown: &Shutdown,
     accepting: &mut JoinSet<()>,
-) -> anyhow::Result<Option<Calls>> {
+) -> anyhow::Result<Option<RateLimitServer>> {
     if tcp.is_none() && unix.is_none() {
         return Ok(None);
     }
@@ -53,17 +53,17 @@ pub(super) async fn start(
     tokio::spawn(keep_reporting(reporter.clone(), Arc::clone(health)));
     let routes = routes(health_service)?;
     // The worker threads end when the last sender is dropped.
-    let (workers, ended) = start_workers(settings, shared, &routes, &ending.of_guests()).await?;
+    let (workers, ended) = start_workers(settings, shared, &routes, &shutdown.for_connections()).await?;
     if let Some(socket) = tcp {
-        accepting.spawn(accept(socket, Arc::clone(&workers), ending.of_door()));
+        accepting.spawn(accept(socket, Arc::clone(&workers), shutdown.for_listener()));
     }
     if let Some(socket) = unix {
-        accepting.spawn(accept(socket, workers, ending.of_door()));
+        accepting.spawn(accept(socket, workers, shutdown.for_listener()));
     }
-    Ok(Some(Calls { reporter, ended }))
+    Ok(Some(RateLimitServer { reporter, ended }))
 }
 
-impl Calls {
+impl RateLimitServer {
     /// Updates the gRPC health status.
     pub(super) async fn report(&self, health: &Health) {
         report(&self.reporter, health).await;
@@ -116,8 +116,8 @@ async fn start_workers(
         ping: KEEPALIVE,
         pong: KEEPALIVE_TIMEOUT,
     };
-    let (rls, doors) = (RateLimitService(Arc::clone(&shared.service)), &shared.doors);
-    let door = Door { tls: doors.grpc.clone(), keys: doors.access.keys.clone() };
+    let (rls, port_access) = (RateLimitService(Arc::clone(&shared.service)), &shared.port_access);
+    let door = Door { tls: port_access.grpc.clone(), keys: port_access.access.keys.clone() };
     let workers = calls.workers.unwrap_or(cores);
     let started = grpc::start_workers(workers, &rls, routes, &door, patience, stopped).await;
     let (workers, ended) = started.context("starting the threads that answer calls")?;
@@ -125,16 +125,19 @@ async fn start_workers(
 }
 
 /// Passes new connections to the workers until the listener closes.
-async fn accept<L: Listener>(mut listener: Bounded<L>, workers: Arc<Workers<Socket>>, door: Entrance)
-where
+async fn accept<L: Listener>(
+    mut listener: LimitedListener<L>,
+    workers: Arc<Workers<Socket>>,
+    gate: AcceptGate,
+) where
     Socket: TryFrom<L::Io, Error = std::io::Error>,
 {
-    let mut shut = pin!(door.shuts());
+    let mut closed = pin!(gate.closed());
     loop {
         tokio::select! { biased;
-            () = &mut shut => return,
-            Some((io, place, _)) = listener.next() => match Socket::try_from(io) {
-                Ok(socket) => workers.deal(socket, place),
+            () = &mut closed => return,
+            Some((io, permit, _)) = listener.next() => match Socket::try_from(io) {
+                Ok(socket) => workers.deal(socket, permit),
                 Err(error) => tracing::warn!("a connection could not be passed to a worker: {error}"),
             },
         }

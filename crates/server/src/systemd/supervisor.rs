@@ -10,7 +10,7 @@ use std::time::Duration;
 /// systemd ignores a message of more than 4,096 bytes.
 const LONGEST_STATUS: usize = 1_000;
 /// Retries while the supervisor's queue is full, for one second in all.
-const TRIED_EVERY: Duration = Duration::from_millis(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 const TRIES: u32 = 100;
 
 /// The supervisor of this process; without one, notifications are dropped.
@@ -23,7 +23,7 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     /// The supervisor in the environment variables.
-    pub(crate) fn of_environment() -> Self {
+    pub(crate) fn from_environment() -> Self {
         let to = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()).and_then(|name| {
             open(&name)
                 .inspect_err(|error| {
@@ -40,23 +40,23 @@ impl Supervisor {
     }
 
     /// Reports that the process serves: after startup, and after each reload.
-    pub(crate) fn is_ready(&self, status: &str) {
+    pub(crate) fn notify_ready(&self, status: &str) {
         // In separate messages: systemd ignores a message that is too long.
-        self.tell("READY=1");
-        self.status_is(status);
+        self.send("READY=1");
+        self.notify_status(status);
     }
 
-    /// Reports a reload, until `is_ready` is called.
-    pub(crate) fn is_reloading(&self) {
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reloading its files", monotonic_micros()));
+    /// Reports a reload, until `notify_ready` is called.
+    pub(crate) fn notify_reloading(&self) {
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reloading its files", monotonic_micros()));
     }
 
-    pub(crate) fn is_stopping(&self) {
-        self.tell("STOPPING=1\nSTATUS=stopping: requests in progress are answered");
+    pub(crate) fn notify_stopping(&self) {
+        self.send("STOPPING=1\nSTATUS=stopping: requests in progress are answered");
     }
 
-    pub(crate) fn status_is(&self, status: &str) {
-        self.tell(&format!("STATUS={}", line(status)));
+    pub(crate) fn notify_status(&self, status: &str) {
+        self.send(&format!("STATUS={}", line(status)));
     }
 
     /// Reports that another process continues in place of this one. A supervisor that does not know it would stop
@@ -64,7 +64,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// The supervisor cannot be notified, or would reject the process because it is not its own.
-    pub(crate) async fn is_followed_by(&self, process: u32) -> io::Result<()> {
+    pub(crate) async fn notify_successor(&self, process: u32) -> io::Result<()> {
         let Some((socket, to)) = &self.to else { return Ok(()) };
         let group = |of: String| std::fs::read_to_string(format!("/proc/{of}/cgroup")).ok();
         if let (Some(own), Some(other)) = (group("self".to_owned()), group(process.to_string()))
@@ -75,7 +75,7 @@ impl Supervisor {
             return Err(io::Error::other(why));
         }
         let message = format!("MAINPID={process}\nREADY=1\nSTATUS=taken over by process {process}");
-        let mut ticks = tokio::time::interval(TRIED_EVERY);
+        let mut ticks = tokio::time::interval(RETRY_INTERVAL);
         for _ in 0..TRIES {
             ticks.tick().await;
             match socket.send_to_addr(message.as_bytes(), to) {
@@ -87,21 +87,21 @@ impl Supervisor {
     }
 
     /// Reports that this process continues after all.
-    pub(crate) fn is_main(&self) {
-        self.tell(&format!("MAINPID={}\nREADY=1\nSTATUS=continues", std::process::id()));
+    pub(crate) fn notify_main(&self) {
+        self.send(&format!("MAINPID={}\nREADY=1\nSTATUS=continues", std::process::id()));
     }
 
     /// Feeds the watchdog while this runs, twice as often as required.
-    pub(crate) async fn keep_telling(&self) {
+    pub(crate) async fn feed_watchdog(&self) {
         let Some(within) = self.watchdog else { return };
         let mut ticks = tokio::time::interval((within / 2).max(Duration::from_millis(1)));
         loop {
             ticks.tick().await;
-            self.tell("WATCHDOG=1");
+            self.send("WATCHDOG=1");
         }
     }
 
-    fn tell(&self, message: &str) {
+    fn send(&self, message: &str) {
         let Some((socket, to)) = &self.to else { return };
         if let Err(error) = socket.send_to_addr(message.as_bytes(), to) {
             tracing::debug!(%error, "the supervisor could not be notified: {message}");

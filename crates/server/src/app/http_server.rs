@@ -1,8 +1,8 @@
 //! HTTP server of the admin and metrics ports: HTTP/1.1 and HTTP/2, with or without TLS. Each connection has its own
 //! task from its first byte, and closes when it is idle.
 
-use super::bounded::Bounded;
-use super::ending::{Door, Farewell, until};
+use super::limited_listener::LimitedListener;
+use super::shutdown::{AcceptGate, DrainSignals, wait_until_set};
 use crate::admin::Stays;
 use axum::Router;
 use axum::http::header::CONNECTION;
@@ -27,40 +27,40 @@ use tokio::time::{interval, timeout};
 use tower_service::Service;
 
 /// For the TLS handshake, and then for the head of the first request.
-const FIRST: Duration = Duration::from_secs(10);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Idle connections close after this time, at the latest after twice as long. Scrapes are a minute apart.
 const IDLE: Duration = Duration::from_secs(90);
 /// For handlers without their own time limit; the limits of the others are shorter.
-const LONGEST: Duration = Duration::from_secs(40);
+const HANDLER_TIMEOUT: Duration = Duration::from_secs(40);
 /// For a client to read its response during shutdown.
 const LINGER: Duration = Duration::from_secs(5);
 /// A browser sends a few requests at once, a scraper one.
-const MOST_STREAMS: u32 = 16;
+const MAX_STREAMS: u32 = 16;
 /// Flow control windows: unread bytes of one request, and of a connection.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
-const LARGEST_HEADERS: u32 = 16 << 10;
+const MAX_HEADER_BYTES: u32 = 16 << 10;
 const PING: Duration = Duration::from_secs(30);
 
 /// Serves all clients until the listener closes, and then until the last response is sent.
 pub(super) async fn serve<L: Listener>(
-    mut listener: Bounded<L>,
+    mut listener: LimitedListener<L>,
     tls: Option<Arc<PortTls>>,
     router: Router,
-    (door, farewell): (Door, Farewell),
+    (gate, drain): (AcceptGate, DrainSignals),
 ) {
     let mut connections = JoinSet::new();
     {
-        let mut shut = pin!(door.shuts());
+        let mut closed = pin!(gate.closed());
         loop {
             tokio::select! { biased;
-                () = &mut shut => break,
+                () = &mut closed => break,
                 Some(_) = connections.join_next() => {}
-                Some((io, place, _)) = listener.next() => {
-                    let (tls, router, farewell) = (tls.clone(), router.clone(), farewell.clone());
+                Some((io, permit, _)) = listener.next() => {
+                    let (tls, router, drain) = (tls.clone(), router.clone(), drain.clone());
                     connections.spawn(async move {
-                        attend(io, tls, router, farewell).await;
-                        drop(place);
+                        serve_connection(io, tls, router, drain).await;
+                        drop(permit);
                     });
                 }
             }
@@ -70,101 +70,101 @@ pub(super) async fn serve<L: Listener>(
     while connections.join_next().await.is_some() {}
 }
 
-async fn attend<T>(io: T, tls: Option<Arc<PortTls>>, router: Router, farewell: Farewell)
+async fn serve_connection<T>(io: T, tls: Option<Arc<PortTls>>, router: Router, drain: DrainSignals)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Some(tls) = tls else { return visit(io, router, farewell).await };
+    let Some(tls) = tls else { return serve_requests(io, router, drain).await };
     let acceptor = tls.acceptor();
-    let shaken = tokio::select! { biased;
-        () = until(farewell.closed.clone()) => return,
-        shaken = accept(io, &acceptor, FIRST) => shaken,
+    let handshake = tokio::select! { biased;
+        () = wait_until_set(drain.closed.clone()) => return,
+        handshake = accept(io, &acceptor, FIRST_REQUEST_TIMEOUT) => handshake,
     };
     // A failed handshake is logged there.
-    if let Ok((stream, _)) = shaken {
-        visit(stream, router, farewell).await;
+    if let Ok((stream, _)) = handshake {
+        serve_requests(stream, router, drain).await;
     }
 }
 
 /// The requests of a connection.
 #[derive(Default)]
-struct Asked {
-    begun: AtomicU64,
-    ended: AtomicU64,
+struct ConnectionState {
+    started: AtomicU64,
+    finished: AtomicU64,
     /// Responses without an end, such as event streams.
     streams: Stays,
     /// An HTTP/2 response was the last one: HTTP/2 has no header for that, so the connection sends GOAWAY.
-    goes: Notify,
+    drain_now: Notify,
 }
 
-impl Asked {
-    fn begun(&self) -> u64 {
-        self.begun.load(Ordering::Relaxed)
+impl ConnectionState {
+    fn started(&self) -> u64 {
+        self.started.load(Ordering::Relaxed)
     }
 
     fn is_waiting(&self) -> bool {
-        self.begun() > self.ended.load(Ordering::Relaxed)
+        self.started() > self.finished.load(Ordering::Relaxed)
     }
 }
 
-async fn visit<T>(io: T, router: Router, farewell: Farewell)
+async fn serve_requests<T>(io: T, router: Router, drain: DrainSignals)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let asked = Arc::new(Asked::default());
-    let counted = Arc::clone(&asked);
-    let mut closing = pin!(until(farewell.closed.clone()));
+    let state = Arc::new(ConnectionState::default());
+    let counted = Arc::clone(&state);
+    let mut closing = pin!(wait_until_set(drain.closed.clone()));
     let service = service_fn(move |request| {
-        let (router, asked, farewell) = (router.clone(), Arc::clone(&counted), farewell.clone());
-        async move { Ok::<_, Infallible>(answer(router, request, asked, &farewell).await) }
+        let (router, state, drain) = (router.clone(), Arc::clone(&counted), drain.clone());
+        async move { Ok::<_, Infallible>(respond(router, request, state, &drain).await) }
     });
     let builder = settings();
     let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
-    let mut greeting = pin!(timeout(FIRST, pending::<()>()));
-    let mut quiet = interval(IDLE);
-    quiet.reset();
-    let (mut greeted, mut before) = (false, 0);
+    let mut first_request = pin!(timeout(FIRST_REQUEST_TIMEOUT, pending::<()>()));
+    let mut idle = interval(IDLE);
+    idle.reset();
+    let (mut is_first_checked, mut before) = (false, 0);
     loop {
         tokio::select! { biased;
             () = &mut closing => break,
-            _ = &mut greeting, if !greeted => {
-                greeted = true;
-                if asked.begun() == 0 {
+            _ = &mut first_request, if !is_first_checked => {
+                is_first_checked = true;
+                if state.started() == 0 {
                     return;
                 }
             }
-            _ = quiet.tick() => {
-                let so_far = std::mem::replace(&mut before, asked.begun());
-                if before == so_far && !asked.is_waiting() && asked.streams.are_none() {
+            _ = idle.tick() => {
+                let so_far = std::mem::replace(&mut before, state.started());
+                if before == so_far && !state.is_waiting() && state.streams.are_none() {
                     break;
                 }
             }
             // Requests in progress are still answered.
-            () = asked.goes.notified() => connection.as_mut().graceful_shutdown(),
+            () = state.drain_now.notified() => connection.as_mut().graceful_shutdown(),
             _ = &mut connection => return,
         }
     }
     connection.as_mut().graceful_shutdown();
-    while timeout(LINGER, &mut connection).await.is_err() && asked.is_waiting() {}
+    while timeout(LINGER, &mut connection).await.is_err() && state.is_waiting() {}
 }
 
-async fn answer(
+async fn respond(
     mut router: Router,
     mut request: hyper::Request<Incoming>,
-    asked: Arc<Asked>,
-    farewell: &Farewell,
+    state: Arc<ConnectionState>,
+    drain: &DrainSignals,
 ) -> Response {
-    asked.begun.fetch_add(1, Ordering::Relaxed);
-    request.extensions_mut().insert(asked.streams.clone());
+    state.started.fetch_add(1, Ordering::Relaxed);
+    request.extensions_mut().insert(state.streams.clone());
     let is_http2 = request.version() == Version::HTTP_2;
-    let ended = Ended(asked);
-    let mut answer = match timeout(LONGEST, router.call(request)).await {
+    let ended = RequestGuard(state);
+    let mut answer = match timeout(HANDLER_TIMEOUT, router.call(request)).await {
         Ok(Ok(answered)) => answered,
         Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
     };
     // A client may send its next request just before the connection closes, so a response announces it.
-    match farewell.is_told() {
-        true if is_http2 => ended.0.goes.notify_one(),
+    match drain.is_leaving() {
+        true if is_http2 => ended.0.drain_now.notify_one(),
         true => drop(answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"))),
         false => {}
     }
@@ -172,11 +172,11 @@ async fn answer(
 }
 
 /// Counts the end of a request, also when the client cancels the stream.
-struct Ended(Arc<Asked>);
+struct RequestGuard(Arc<ConnectionState>);
 
-impl Drop for Ended {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.ended.fetch_add(1, Ordering::Relaxed);
+        self.0.finished.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -187,10 +187,10 @@ fn settings() -> auto::Builder<TokioExecutor> {
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(MOST_STREAMS)
+        .max_concurrent_streams(MAX_STREAMS)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_header_list_size(LARGEST_HEADERS)
+        .max_header_list_size(MAX_HEADER_BYTES)
         .keep_alive_interval(PING);
     builder
 }

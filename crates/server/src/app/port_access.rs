@@ -1,6 +1,6 @@
 //! Access control of the ports: TLS, API keys and the admin token, loaded before anything is served.
 
-use super::bounded::Bounded;
+use super::limited_listener::LimitedListener;
 use super::listeners::{Listeners, Tcp};
 use crate::admin::Reach;
 use crate::config::Settings;
@@ -19,7 +19,7 @@ const OF_CALLS: &[Protocol] = &[Protocol::Http2];
 const OF_PAGES: &[Protocol] = &[Protocol::Http2, Protocol::Http1];
 
 /// What a client of each port must present.
-pub(super) struct Doors {
+pub(super) struct PortAccess {
     /// TLS on each port; `None` means plaintext.
     pub(super) grpc: Option<Arc<PortTls>>,
     pub(super) admin: Option<Arc<PortTls>>,
@@ -27,7 +27,7 @@ pub(super) struct Doors {
     pub(super) access: Access,
 }
 
-impl Doors {
+impl PortAccess {
     pub(super) fn open(security: &Security) -> anyhow::Result<Self> {
         let port = |key: &str, files: &Option<PortFiles>, protocols| {
             let load = |files| PortTls::load(files, protocols, SystemClock.now()).map(Arc::new);
@@ -57,7 +57,7 @@ impl Doors {
     }
 
     /// Which clients can reach the admin port.
-    pub(super) fn reach_of_admin(&self, at: SocketAddr) -> Reach {
+    pub(super) fn admin_reach(&self, at: SocketAddr) -> Reach {
         match &self.admin {
             Some(tls) if at.ip().is_loopback() || tls.knows_its_callers() => Reach::Private,
             None if at.ip().is_loopback() => Reach::Loopback,
@@ -66,10 +66,10 @@ impl Doors {
     }
 
     /// Warns about ports that the network can reach without protection.
-    pub(super) fn warn_of_open_ones(&self, listeners: &Listeners) {
-        let at = |listener: &Option<Bounded<Tcp>>| listener.as_ref()?.local_addr().ok();
+    pub(super) fn warn_about_unprotected_ports(&self, listeners: &Listeners) {
+        let at = |listener: &Option<LimitedListener<Tcp>>| listener.as_ref()?.local_addr().ok();
         let outside = |at: &SocketAddr| !at.ip().is_loopback();
-        if let Some(at) = at(&listeners.admin).filter(|at| self.reach_of_admin(*at) == Reach::Network) {
+        if let Some(at) = at(&listeners.admin).filter(|at| self.admin_reach(*at) == Reach::Network) {
             if !self.access.is_asked_for() {
                 tracing::warn!(
                     "the admin port at {at} is reachable from the network without authentication, so it rejects writes; set \
@@ -89,7 +89,7 @@ impl Doors {
 }
 
 /// Warns about a configuration file that other users can read: it contains the paths of secrets.
-pub(super) fn warn_of_readers(configuration: Option<&Path>) {
+pub(super) fn warn_if_readable_by_others(configuration: Option<&Path>) {
     let mode = |path: &Path| std::fs::metadata(path).map(|found| found.permissions().mode());
     let Some(path) = configuration else { return };
     let shown = path.display();

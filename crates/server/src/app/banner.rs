@@ -1,6 +1,6 @@
 //! Startup banner: the addresses, and a command to try.
 
-use super::bounded::Bounded;
+use super::limited_listener::LimitedListener;
 use super::listeners::Listeners;
 use crate::config::Settings;
 use crate::config::gateway::Gateway;
@@ -16,7 +16,7 @@ const TRY: &str =
     r#"{"domain":"demo","descriptors":[{"entries":[{"key":"remote_address","value":"203.0.113.9"}]}]}"#;
 const ANSWER: &str = r#"{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"requestsPerUnit":10,"unit":"SECOND"},"limitRemaining":19,"durationUntilReset":"1s"}]}"#;
 
-pub(super) fn show(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>) {
+pub(super) fn print(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>) {
     // Standard output may be closed; the service runs anyway.
     let _ = write(listeners, settings, mesh);
 }
@@ -40,7 +40,7 @@ fn write(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>)
     if let Some(mesh) = mesh {
         writeln!(out, "  mesh                {} as {}", mesh.address(), mesh.name())?;
     }
-    let admin = listeners.admin.as_ref().map(Bounded::local_addr).transpose()?;
+    let admin = listeners.admin.as_ref().map(LimitedListener::local_addr).transpose()?;
     if let Some(admin) = admin {
         let scheme = scheme(settings.security.admin_tls.is_some());
         writeln!(
