@@ -1,4 +1,4 @@
-//! A headless Chromium, driven over the DevTools protocol. One process serves all tests of a binary that need a
+//! A headless Chromium, driven over the `DevTools` protocol. One process serves all tests of a binary that need a
 //! browser.
 
 use crate::within;

@@ -14,7 +14,8 @@ use crate::service::{Answer, Asked, Service};
 use crate::storage::SharedStore;
 use hivemind_core::store::Store;
 use hivemind_core::{Clock, SystemClock, Timestamp};
-use hivemind_telemetry::trace::{Check, Door};
+use hivemind_telemetry::Frontend;
+use hivemind_telemetry::trace::DecisionSpan;
 use hivemind_tls::access::Grant;
 use http::HeaderMap;
 use request::{Descriptors, MOST_DESCRIPTORS, Request};
@@ -60,11 +61,11 @@ impl<R: Store> RateLimitService<R> {
         &self,
         message: &[u8],
         grant: Option<&Grant>,
-        check: Option<&mut Check>,
+        span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Option<Result<(), CallError>> {
         let from = SystemClock.now();
-        let answered = self.decide_at_once(message, grant, from, check, out).transpose()?;
+        let answered = self.decide_at_once(message, grant, from, span, out).transpose()?;
         self.count(from, &answered);
         Some(answered)
     }
@@ -74,29 +75,30 @@ impl<R: Store> RateLimitService<R> {
         message: &[u8],
         grant: Option<&Grant>,
         now: Timestamp,
-        check: Option<&mut Check>,
+        span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Result<Option<()>, CallError> {
         let request = self.read(message, grant)?;
         let descriptors = self.descriptors(&request)?;
         let metadata = || request.metadata();
-        let door = Door::Grpc;
-        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, door };
-        Ok(self.0.decide_at_once(&asked, check, |answer| tell(answer, now, out)))
+        let frontend = Frontend::Grpc;
+        let asked =
+            Asked { domain: request.domain, descriptors: &descriptors, metadata: &metadata, now, frontend };
+        Ok(self.0.decide_at_once(&asked, span, |answer| tell(answer, now, out)))
     }
 
     /// Appends the response to a message, however long the decision takes, and counts it.
     pub(crate) async fn answer(
         &self,
         message: &[u8],
-        (grant, door): (Option<&Grant>, Door),
+        (grant, frontend): (Option<&Grant>, Frontend),
         deadline: Option<Timestamp>,
-        check: Option<&mut Check>,
+        span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let from = SystemClock.now();
         let answered = match self.read(message, grant) {
-            Ok(request) => self.decide(&request, (from, deadline, door), check, out).await,
+            Ok(request) => self.decide(&request, (from, deadline, frontend), span, out).await,
             Err(error) => Err(error),
         };
         self.count(from, &answered);
@@ -106,21 +108,22 @@ impl<R: Store> RateLimitService<R> {
     async fn decide(
         &self,
         request: &Request<'_>,
-        (now, deadline, door): (Timestamp, Option<Timestamp>, Door),
-        check: Option<&mut Check>,
+        (now, deadline, frontend): (Timestamp, Option<Timestamp>, Frontend),
+        span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let descriptors = self.descriptors(request)?;
         let metadata = || request.metadata();
-        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, door };
-        self.0.decide(&asked, deadline, check, |answer| tell(answer, now, out)).await;
+        let asked =
+            Asked { domain: request.domain, descriptors: &descriptors, metadata: &metadata, now, frontend };
+        self.0.decide(&asked, deadline, span, |answer| tell(answer, now, out)).await;
         Ok(())
     }
 
     /// Starts the trace of a request, if it is sampled.
     #[inline]
-    pub(crate) fn follow(&self, headers: &HeaderMap, door: Door) -> Option<Check> {
-        self.0.tracer().and_then(|tracer| tracer.check(headers, door))
+    pub(crate) fn follow(&self, headers: &HeaderMap, frontend: Frontend) -> Option<DecisionSpan> {
+        self.0.tracer().and_then(|tracer| tracer.start_span(headers, frontend))
     }
 
     /// Decodes a request, and checks that the caller may use its domain.

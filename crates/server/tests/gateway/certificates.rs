@@ -1,4 +1,4 @@
-//! Certificate reloads: what a reload reports, and where errors are served_certificate.
+//! Certificate reloads: what a reload reports, and where errors are reported.
 
 use crate::harness::{Authority, Echo, Gateway, Nginx, tls_client, url};
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ async fn sighup_reloads_certificates_and_broken_ones_allow_the_start() {
     assert!(tls_client(&authority, gateway.listen, "a.example", &[]).await.is_err());
     issue("a");
     gateway.signal("HUP").await;
-    gateway.log.next("new certificates are in force").await;
+    gateway.log.next("new certificates are active").await;
     served_certificate(&authority, &gateway, "a.example").await;
 }
 

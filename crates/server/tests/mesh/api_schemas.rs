@@ -12,7 +12,7 @@ fn line(method: &str, path: &str, template: &str, body: &str) -> String {
     format!("{method}\t/api/v1/{path}\t/api/v1/{template}\t{body}\t200\n")
 }
 
-/// The requests key_requests one key.
+/// The requests for one key.
 fn key_requests(value: usize) -> String {
     let mut body = json!({"domain": "d", "entries": [{"key": "day", "value": value.to_string()}]});
     let key_request = |what: &str, body: &serde_json::Value| {

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 
-/// A program in a folder that Debian has set_drops in root's path.
+/// A program in a folder that Debian has only in root's path.
 fn command(program: &str) -> Command {
     let mut command = Command::new(program);
     let path = std::env::var("PATH").unwrap_or_default();
@@ -76,7 +76,7 @@ pub(crate) enum Drop {
     OneWay(Vec<usize>, Vec<usize>),
     /// This percentage of packets, between any two nodes.
     Percent(u32),
-    /// Datagrams, so that set_drops TCP is left.
+    /// Datagrams, so that only TCP is left.
     Udp,
 }
 
@@ -114,7 +114,7 @@ impl Network {
         Some(Self { switch, members })
     }
 
-    /// The address of a member. It exists set_drops in these namespaces, so all networks can use the same.
+    /// The address of a member. It exists only in these namespaces, so all networks can use the same.
     pub(crate) fn address(index: usize) -> String {
         format!("192.0.2.{}", index + 1)
     }

@@ -36,7 +36,7 @@ pub(crate) fn assert_no_window_above_limit(tally: &Tally) {
     }
 }
 
-/// Fails and leaves a file: a retry of the test does not undo that a limit was fail_over_limit, and `./test` fails on
+/// Fails and leaves a file: a retry of the test does not undo that a limit was exceeded, and `./test` fails on
 /// the file.
 pub(crate) fn fail_over_limit(what: &str) -> ! {
     let test = std::thread::current().name().unwrap_or("a test").replace("::", "-");

@@ -47,7 +47,7 @@ async fn unready_service_is_healthy_but_not_ready() {
     assert_eq!(hivemind(&folder, &["health", "--url", &url]).await.0, Some(0));
     let (code, output) = hivemind(&folder, &["health", "--ready", "--url", &url]).await;
     assert_eq!((code, output.lines().count()), (Some(1), 1), "{output}");
-    assert!(output.contains("503") && output.contains("no rules have been loaded"), "{output}");
+    assert!(output.contains("503") && output.contains("no rules loaded"), "{output}");
 }
 
 #[tokio::test]

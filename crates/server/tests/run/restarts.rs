@@ -112,10 +112,10 @@ async fn restart_with_redis_keeps_counters_and_loses_blocks() {
     let url = redis.url();
     let folder = folder(&format!("storage: {{kind: redis, redis: {{url: '{url}', timeout_ms: 5000}}}}\n"));
     let mut service = Running::start(&mut folder.serve()).await;
-    service.log.next("the shared store is there").await;
+    service.log.next("shared store connected").await;
     spend_and_block(&service).await;
     let mut service = restart(&folder, service).await;
-    service.log.next("the shared store is there").await;
+    service.log.next("shared store connected").await;
     assert_eq!(remaining_after_one(&service).await, [2, 2]);
     assert_eq!(blocks(&service).await, 0);
     // The counters also survive a restart of Redis with persistence.
@@ -124,7 +124,7 @@ async fn restart_with_redis_keeps_counters_and_loses_blocks() {
     redis.kill().await;
     redis.restart().await;
     let mut service = Running::start(&mut folder.serve()).await;
-    service.log.next("the shared store is there").await;
+    service.log.next("shared store connected").await;
     assert_eq!(remaining_after_one(&service).await, [1, 1]);
 }
 

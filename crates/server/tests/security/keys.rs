@@ -121,7 +121,7 @@ async fn invalid_key_file_keeps_old_keys_and_is_reported() {
         (format!("http://{}/readyz", server.admin), format!("http://{}/api/v1/reload", server.admin));
     put(&server.path().join("keys"), &format!("{ops_line}\nnot a line"));
     let line = server.log.next("line 2 ").await;
-    assert!(line.contains("ERROR") && line.contains("what was in force before is kept"), "{line}");
+    assert!(line.contains("ERROR") && line.contains("its previous contents stay active"), "{line}");
     assert_eq!(code(&mut client, "d", Some(&key)).await, Code::Ok);
     let output = curl(&["-H", &ops, &ready]).await;
     assert!(

@@ -125,7 +125,7 @@ async fn expired_certificate_is_reported_until_replaced() {
     );
     assert!(metrics.text.contains("hivemind_certificate_expiry_seconds 16093"), "{metrics:?}");
     ours.issue("server");
-    server.log.next("new certificates are in force").await;
+    server.log.next("new certificates are active").await;
     assert_served(&each(&server, "https", &trusting).await);
     let [_, ready, _] = each(&server, "https", &trusting).await;
     assert!(!ready.text.contains("certificates"), "{ready:?}");

@@ -38,7 +38,7 @@ async fn grpc_certificate_rotation_fails_no_call() {
     }
     for _ in 0..4 {
         ours.issue("server");
-        server.log.next("new certificates are in force").await;
+        server.log.next("new certificates are active").await;
     }
     // A CA is rotated like a key: both are valid for a while.
     let shown = next.issue("client");
@@ -102,7 +102,7 @@ async fn admin_certificate_rotation_fails_no_request() {
     }
     for _ in 0..3 {
         ours.issue("server");
-        server.log.next("new certificates are in force").await;
+        server.log.next("new certificates are active").await;
     }
     stop.store(true, Ordering::Relaxed);
     let counts = within("the clients", clients.join_all()).await;

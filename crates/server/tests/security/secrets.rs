@@ -76,7 +76,7 @@ async fn world_readable_secret_files_cause_a_warning() {
     }
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o600)).unwrap();
-    server.log.next("API keys are in force").await;
+    server.log.next("API keys loaded").await;
 }
 
 // Seen failing on: a configuration file whose mode is not checked.

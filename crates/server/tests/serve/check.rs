@@ -62,7 +62,7 @@ fn invalid_extensions() -> Vec<InvalidFile> {
     let (open, close) = ("[{key: k, descriptors: ".repeat(40), "}]".repeat(40));
     let deep = format!("domain: d\ndescriptors: {open}[]{close}\n");
     vec![
-        InvalidFile(limit("algorithm: leaky"), ":4:38", "`leaky` is no algorithm", "token_bucket"),
+        InvalidFile(limit("algorithm: leaky"), ":4:38", "unknown algorithm `leaky`", "token_bucket"),
         InvalidFile(limit("algorithm: token_bucket, requests_per_unit: 0"), ":4:71", "", ""),
         InvalidFile(limit("algorithm: token_bucket, requests_per_unit: 1, burst: 0"), ":4:81", "burst", ""),
         InvalidFile(limit("requests_per_unit: 1, burst: 2"), ":4:56", "token_bucket", "leave `burst` out"),
@@ -84,12 +84,12 @@ fn invalid_extensions() -> Vec<InvalidFile> {
         InvalidFile(
             descriptor("rate_limits: [{unit: day}, {unlimited: true}]"),
             ":4:30",
-            "stands alone",
-            "leave it out",
+            "cannot be combined",
+            "remove the other limits",
         ),
-        InvalidFile(descriptor("response: {headers: {'a b': c}}"), ":4:24", "no name of a header", "letters"),
+        InvalidFile(descriptor("response: {headers: {'a b': c}}"), ":4:24", "not a header name", "letters"),
         InvalidFile(descriptor("response: {header: {a: c}}"), ":4:14", "`header`", "`headers`"),
-        InvalidFile(descriptor("response: {quota: {valid_for: soon}}"), ":4:33", "span of time", "60s"),
+        InvalidFile(descriptor("response: {quota: {valid_for: soon}}"), ":4:33", "duration above 0", "60s"),
         InvalidFile(deep, ":2:", "", ""),
     ]
 }

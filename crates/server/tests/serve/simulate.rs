@@ -120,7 +120,7 @@ async fn invalid_simulation_is_rejected_with_its_place() {
         (
             json!({"rules": rules, "source": {"log": "", "format": "combined", "domain": "d", "entries": ["x"]}}),
             422,
-            "`entries`: an access log has no `x`; a request is named by some of remote_address",
+            "`entries`: unknown field `x` in an access log; choose from remote_address",
         ),
         (
             json!({"rules": rules, "source": {"log": "", "format": "combined", "domain": "d", "entries": []}}),

@@ -11,7 +11,7 @@ async fn assert_shares(setup: Setup) {
 }
 
 async fn assert_serves(mut node: Server) {
-    node.log.next("the shared store is there").await;
+    node.log.next("shared store connected").await;
     assert_eq!(verdicts(&node, "closed=x", 4).await, ["OK", "OK", "OK", "OVER"]);
     assert!(crate::nodes::metric(&node, "script_calls_total").await >= 3);
 }
@@ -24,12 +24,12 @@ async fn password_is_read_from_file_and_never_logged() {
     assert_shares(setup.with("storage.redis.password_file", "password")).await;
     // Without the password the store counts as unreachable; the log has the reason.
     let mut node = node(&redis.url()).start().await;
-    let line = node.log.next("the shared store is not there").await;
+    let line = node.log.next("shared store unreachable").await;
     assert!(line.contains("NOAUTH") || line.to_lowercase().contains("auth"), "{line}");
     let setup = crate::nodes::node(&redis.url());
     setup.write("password", "hunter3\n");
     let mut node = setup.with("storage.redis.password_file", "password").start().await;
-    let line = node.log.next("the shared store is not there").await;
+    let line = node.log.next("shared store unreachable").await;
     assert!(!line.contains("hunter3"), "{line}");
 }
 
@@ -117,6 +117,6 @@ async fn redis_is_reached_over_mutual_tls() {
     let stranger = certificates();
     setup.write("ca.pem", &stranger.ca);
     let mut node = setup.with("storage.redis.tls.ca", "ca.pem").start().await;
-    node.log.next("the shared store is not there").await;
+    node.log.next("shared store unreachable").await;
     assert_eq!(crate::nodes::metric(&node, "up").await, 0);
 }

@@ -55,7 +55,7 @@ async fn block_applies_at_its_node_with_and_without_redis() {
     let mut redis = Redis::start().await;
     let mut pair = vec![node(&redis.url()).start().await, node(&redis.url()).start().await];
     for node in &mut pair {
-        node.log.next("the shared store is there").await;
+        node.log.next("shared store connected").await;
     }
     for name in ["open", "closed", "local"] {
         let mut block = key(name);
@@ -72,7 +72,7 @@ async fn block_applies_at_its_node_with_and_without_redis() {
     let answer = pair[0].ask("d", "plain=a | open=a").await;
     assert!(statuses(&answer).starts_with("OK 100/DAY, 100 left | OVER"), "{}", statuses(&answer));
     redis.kill().await;
-    pair[0].log.next("the shared store is lost").await;
+    pair[0].log.next("shared store lost").await;
     for name in ["open", "closed", "local"] {
         let answer = pair[0].ask("d", &format!("{name}=a")).await;
         let wait = answer.statuses[0].duration_until_reset.unwrap().seconds;

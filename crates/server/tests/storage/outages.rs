@@ -38,14 +38,14 @@ async fn redis_killed_and_restarted_under_load_recovers() {
     load.answered(200).await;
     redis.kill().await;
     for node in &mut nodes {
-        node.log.next("the shared store is lost").await;
+        node.log.next("shared store lost").await;
         assert_degraded(node).await;
         assert_each_policy(node).await;
     }
     load.answered(200).await;
     redis.restart().await;
     for node in &mut nodes {
-        node.log.next("the shared store is back").await;
+        node.log.next("shared store reconnected").await;
         assert_ready(node).await;
         assert!(fallbacks(node, "open").await > 0);
     }
@@ -65,14 +65,14 @@ async fn redis_paused_under_load_recovers() {
     let load = Load::start(&[&nodes[0]], 8, "endless=a").await;
     load.answered(200).await;
     redis.signal("STOP").await;
-    nodes[0].log.next("the shared store is lost").await;
+    nodes[0].log.next("shared store lost").await;
     assert_degraded(&nodes[0]).await;
     assert_each_policy(&nodes[0]).await;
     load.answered(200).await;
     assert!(metric(&nodes[0], "timeouts_total").await > 0);
     assert!(metric(&nodes[0], "breaker_openings_total").await > 0);
     redis.signal("CONT").await;
-    nodes[0].log.next("the shared store is back").await;
+    nodes[0].log.next("shared store reconnected").await;
     assert_ready(&nodes[0]).await;
     let calls = metric(&nodes[0], "script_calls_total").await;
     load.answered(100).await;
@@ -106,7 +106,7 @@ async fn rule_without_policy_uses_the_storage_policy() {
         let setup = node(&redis.url()).with("storage.on_error", on_error);
         setup.write("rules.yaml", rules);
         let mut node = setup.start().await;
-        node.log.next("the shared store is there").await;
+        node.log.next("shared store connected").await;
         redis.kill().await;
         // Not awaited: the first call notices the outage, or was announced just before.
         assert_eq!(verdicts(&node, "k=v", 3).await, expected, "{on_error}");
@@ -121,7 +121,7 @@ async fn rule_without_policy_uses_the_storage_policy() {
 async fn call_with_short_deadline_is_answered_in_time() {
     let redis = Redis::start().await;
     let mut node = node(&redis.url()).with("storage.redis.timeout_ms", "60000").start().await;
-    node.log.next("the shared store is there").await;
+    node.log.next("shared store connected").await;
     redis.signal("STOP").await;
     let mut request = tonic::Request::new(hivemind_testkit::request("d", "closed=x"));
     request.set_timeout(std::time::Duration::from_secs(2));

@@ -21,10 +21,10 @@ async fn write_span_covers_redis_and_marks_local_fallback() {
         .with("storage.redis.timeout_ms", "5000")
         .start()
         .await;
-    server.log.next("the shared store is there").await;
+    server.log.next("shared store connected").await;
     assert_eq!(ask(&server, ("d", "k=1"), &[]).await.unwrap(), "OK");
     redis.kill().await;
-    server.log.next("the shared store is lost").await;
+    server.log.next("shared store lost").await;
     assert_eq!(ask(&server, ("d", "k=1"), &[]).await.unwrap(), "OK");
     end(server).await;
     let fallbacks: Vec<_> = writes(&receiver)

@@ -10,7 +10,7 @@ impl Process {
         Self(command.spawn().unwrap())
     }
 
-    /// The exit status, if the process has exit_status.
+    /// The exit status, if the process has exited.
     pub fn exit_status(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().unwrap()
     }

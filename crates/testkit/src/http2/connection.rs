@@ -264,7 +264,7 @@ impl Connection {
             }
             FrameType::WindowUpdate if frame.stream == 0 => self.window += i64::from(frame.word(0)),
             FrameType::WindowUpdate => {
-                *self.windows.entry(frame.stream).or_default() += i64::from(frame.word(0))
+                *self.windows.entry(frame.stream).or_default() += i64::from(frame.word(0));
             }
             _ => {}
         }

@@ -90,7 +90,7 @@ impl Frame {
         Some(u32::from_be_bytes(pair[2..].try_into().unwrap()))
     }
 
-    /// The same frame with END_STREAM.
+    /// The same frame with `END_STREAM`.
     pub fn end(mut self) -> Self {
         self.flags |= END_STREAM;
         self

@@ -11,7 +11,8 @@ use crate::front::rls::{CallError, RateLimitService};
 use bytes::{Bytes, BytesMut};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Store;
-use hivemind_telemetry::trace::{Check, Door};
+use hivemind_telemetry::Frontend;
+use hivemind_telemetry::trace::DecisionSpan;
 use hivemind_tls::access::{ApiKeys, Grant};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -66,12 +67,12 @@ impl<S: Store> Desk<S> {
         &self,
         message: &[u8],
         grant: Option<&Grant>,
-        check: Option<&mut Check>,
+        span: Option<&mut DecisionSpan>,
     ) -> Option<Result<Bytes, CallError>> {
         let mut scratch = self.scratch.borrow_mut();
         scratch.clear();
         scratch.extend_from_slice(&[0; PREFIX]);
-        let answered = self.service.answer_at_once(message, grant, check, &mut scratch)?;
+        let answered = self.service.answer_at_once(message, grant, span, &mut scratch)?;
         Some(answered.map(|()| {
             frame(&mut scratch);
             let mut answers = self.answers.borrow_mut();
@@ -87,14 +88,16 @@ impl<S: Store> Desk<S> {
         (message, headers): (Message, HeaderMap),
         known: Option<Rc<Known>>,
         deadline: Timestamp,
-        mut check: Option<Check>,
+        mut span: Option<DecisionSpan>,
     ) -> Result<Bytes, Status> {
         let mut out = vec![0; PREFIX];
         let message = message.read(&headers)?;
         let grant = grant(known.as_ref());
-        let answered =
-            self.service.answer(message, (grant, Door::Grpc), Some(deadline), check.as_mut(), &mut out).await;
-        is_answered(check, answered.map_err(|error| status(&error)))?;
+        let answered = self
+            .service
+            .answer(message, (grant, Frontend::Grpc), Some(deadline), span.as_mut(), &mut out)
+            .await;
+        record_status(span, answered.map_err(|error| status(&error)))?;
         frame(&mut out);
         Ok(out.into())
     }
@@ -102,9 +105,9 @@ impl<S: Store> Desk<S> {
 
 /// Ends the trace of a call.
 #[inline]
-fn is_answered<T>(check: Option<Check>, answered: Result<T, Status>) -> Result<T, Status> {
-    if let Some(mut check) = check {
-        check.is_answered(answered.as_ref().err().map_or(Code::Ok, Status::code));
+fn record_status<T>(span: Option<DecisionSpan>, answered: Result<T, Status>) -> Result<T, Status> {
+    if let Some(mut span) = span {
+        span.record_grpc_status(answered.as_ref().err().map_or(Code::Ok, Status::code));
     }
     answered
 }
@@ -173,8 +176,8 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
             return Call { headers, known, ..self.begin(State::Refused(code)) };
         }
         // The trace starts here, because the headers of a waiting call are dropped.
-        let check = desk.service.follow(&headers, Door::Grpc);
-        Call { headers, known, check, ..self.begin(State::Reading { body, message: Message::default() }) }
+        let span = desk.service.follow(&headers, Frontend::Grpc);
+        Call { headers, known, span, ..self.begin(State::Reading { body, message: Message::default() }) }
     }
 }
 
@@ -182,7 +185,7 @@ impl<S> Calls<S> {
     /// A call with only a state.
     fn begin(&self, state: State) -> Call<S> {
         let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
-        Call { desk, activity, headers: HeaderMap::new(), known: None, waits: None, check: None, state }
+        Call { desk, activity, headers: HeaderMap::new(), known: None, waits: None, span: None, state }
     }
 }
 
@@ -207,7 +210,7 @@ pub(super) struct Call<S> {
     /// Set when the call leaves the fast path.
     waits: Option<Waits>,
     /// Set if the call is traced.
-    check: Option<Check>,
+    span: Option<DecisionSpan>,
     state: State,
 }
 
@@ -293,7 +296,7 @@ impl<S: Store + 'static> Call<S> {
         if status.code() != Code::Cancelled && !matches!(self.state, State::Routed(_)) {
             self.desk.service.has_failed(self.waits.as_ref().map(Waits::until_now).unwrap_or_default());
         }
-        respond(is_answered(self.check.take(), Err(status)))
+        respond(record_status(self.span.take(), Err(status)))
     }
 
     /// Answers immediately, or starts to wait for the decision.
@@ -301,20 +304,20 @@ impl<S: Store + 'static> Call<S> {
         let at_once = match message.read(&self.headers) {
             // A panic in one decision must not end the other calls.
             Ok(bytes) => {
-                let (grant, check) = (grant(self.known.as_ref()), self.check.as_mut());
-                catch_unwind(AssertUnwindSafe(|| self.desk.answer_at_once(bytes, grant, check)))
+                let (grant, span) = (grant(self.known.as_ref()), self.span.as_mut());
+                catch_unwind(AssertUnwindSafe(|| self.desk.answer_at_once(bytes, grant, span)))
             }
             Err(status) => return Some(self.end(status)),
         };
         match at_once {
             Ok(Some(answered)) => {
-                Some(respond(is_answered(self.check.take(), answered.map_err(|error| status(&error)))))
+                Some(respond(record_status(self.span.take(), answered.map_err(|error| status(&error)))))
             }
             Ok(None) => {
                 let deadline = self.waits().deadline;
                 let asked = (message, std::mem::take(&mut self.headers));
-                let (known, check) = (self.known.take(), self.check.take());
-                let decision = Rc::clone(&self.desk).answer(asked, known, deadline, check);
+                let (known, span) = (self.known.take(), self.span.take());
+                let decision = Rc::clone(&self.desk).answer(asked, known, deadline, span);
                 self.state = State::Deciding(Box::pin(decision));
                 None
             }

@@ -10,13 +10,13 @@ const SET_BACK: u64 = 60;
 
 /// How many lines this second has, and how many were left out.
 #[derive(Debug, Default)]
-pub struct PerSecond {
+pub struct LineBudget {
     /// The second and how many lines it has, as two halves of one word: both change in one step.
     now: AtomicU64,
-    left_out: AtomicU64,
+    omitted: AtomicU64,
 }
 
-impl PerSecond {
+impl LineBudget {
     /// Takes the room for a line, or counts that there was none.
     pub fn take(&self, most: NonZeroU32, now: Timestamp) -> bool {
         let second = (now.as_nanos() / 1_000_000_000) & u64::from(u32::MAX);
@@ -28,7 +28,7 @@ impl PerSecond {
             } else if lines < u64::from(most.get()) {
                 held + 1
             } else {
-                self.left_out.fetch_add(1, Ordering::Relaxed);
+                self.omitted.fetch_add(1, Ordering::Relaxed);
                 return false;
             };
             match self.now.compare_exchange_weak(held, next, Ordering::Relaxed, Ordering::Relaxed) {
@@ -39,8 +39,8 @@ impl PerSecond {
     }
 
     /// How many were left out since this was last asked.
-    pub fn left_out(&self) -> u64 {
-        self.left_out.swap(0, Ordering::Relaxed)
+    pub fn take_omitted(&self) -> u64 {
+        self.omitted.swap(0, Ordering::Relaxed)
     }
 }
 
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_second_has_so_many_lines_and_the_next_one_as_many_again() {
-        let (room, most) = (PerSecond::default(), NonZeroU32::new(2).unwrap());
+        let (room, most) = (LineBudget::default(), NonZeroU32::new(2).unwrap());
         for (ms, has_room) in [
             (100_000, true),
             (100_500, true),
@@ -64,6 +64,6 @@ mod tests {
         ] {
             assert_eq!(room.take(most, Timestamp::from_millis(ms)), has_room, "at {ms} ms");
         }
-        assert_eq!((room.left_out(), room.left_out()), (3, 0));
+        assert_eq!((room.take_omitted(), room.take_omitted()), (3, 0));
     }
 }

@@ -6,28 +6,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is counted of sending, by signal.
 #[derive(Debug, Default)]
-pub struct ExportFigures {
-    pub metrics: Arc<SignalFigures>,
-    pub traces: Arc<SignalFigures>,
+pub struct ExportMetrics {
+    pub metrics: Arc<SignalMetrics>,
+    pub traces: Arc<SignalMetrics>,
 }
 
 /// What is counted of sending one signal.
 #[derive(Debug, Default)]
-pub struct SignalFigures {
+pub struct SignalMetrics {
     /// Messages that a receiver has taken.
     pub sent: AtomicU64,
     /// Those that it has not, for whatever reason.
     pub failed: AtomicU64,
 }
 
-impl ExportFigures {
+impl ExportMetrics {
     pub fn families(&self) -> [Family; 2] {
         let mut sent =
             Family::counter("hivemind_otlp_exports_total", "Messages that a receiver of OTLP has taken.");
         let mut failed = Family::counter("hivemind_otlp_failures_total", "Messages that it has not taken.");
-        for (signal, figures) in [("metrics", &self.metrics), ("traces", &self.traces)] {
-            sent = sent.with([("signal", signal)], figures.sent.load(Ordering::Relaxed));
-            failed = failed.with([("signal", signal)], figures.failed.load(Ordering::Relaxed));
+        for (signal, metrics) in [("metrics", &self.metrics), ("traces", &self.traces)] {
+            sent = sent.with([("signal", signal)], metrics.sent.load(Ordering::Relaxed));
+            failed = failed.with([("signal", signal)], metrics.failed.load(Ordering::Relaxed));
         }
         [sent, failed]
     }

@@ -1,38 +1,42 @@
-//! What is counted of the mesh, as the page of metrics shows it.
+//! Mesh metrics: totals of this node, and one row for each peer.
 
-/// What is counted of the mesh. Without one, everything is zero.
+mod families;
+#[cfg(test)]
+mod tests;
+
+/// Metrics of the mesh; all zero if this node is not in one.
 #[derive(Clone, Debug, Default)]
-pub struct MeshFigures {
-    pub peers: Vec<PeerFigures>,
+pub struct MeshMetrics {
+    pub peers: Vec<PeerMetrics>,
     /// Members of the newest view, this node included.
     pub members: u64,
     pub keys: u64,
     pub unshared: u64,
     pub beyond_rights: u64,
-    /// Asks that were sent to owners, and decisions that waited.
+    /// Requests for allowance that were sent to owners, and decisions that waited.
     pub asks: u64,
     pub waited: u64,
     pub overadmission: u64,
     pub overlaps: u64,
     pub unreadable: u64,
     pub callers_refused: u64,
-    /// Notes of peers, which are blocks, that this node does not have.
+    /// Blocks announced by peers that this node did not keep.
     pub notes_dropped: u64,
     pub notes_unbelieved: u64,
     pub notes_unheard: u64,
-    /// When this node's certificate ends, in seconds since the epoch.
+    /// When this node's certificate expires, in seconds since the epoch.
     pub certificate_expiry: Option<u64>,
-    /// When the CA does that it is of.
+    /// When the CA of that certificate expires.
     pub ca_expiry: Option<u64>,
 }
 
-/// Up to how many microseconds a round trip is in each bucket: those of the design, in milliseconds there.
+/// Upper bounds of the round-trip buckets, in microseconds (the metric has them in milliseconds).
 pub const BUCKETS_US: [u64; 9] = [100, 500, 1_000, 2_000, 5_000, 10_000, 25_000, 50_000, 100_000];
 
-/// How long round trips took.
+/// Histogram of round-trip times.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Latencies {
-    /// By bucket, each without those before it.
+    /// Not cumulative: each bucket without those before it.
     pub buckets: [u64; BUCKETS_US.len()],
     pub count: u64,
     pub sum_us: u64,
@@ -49,9 +53,9 @@ impl Latencies {
     }
 }
 
-/// What is counted of one peer.
+/// Metrics of one peer.
 #[derive(Clone, Debug, Default)]
-pub struct PeerFigures {
+pub struct PeerMetrics {
     pub name: String,
     pub state: &'static str,
     pub transport: &'static str,

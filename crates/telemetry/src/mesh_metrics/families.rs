@@ -1,23 +1,22 @@
-//! What is counted of the mesh. The first names are those of the design that the mesh comes from; a peer's label is its
-//! name, and there are as many as `max_peers`.
+//! Metric families of the mesh. The `peer_id` label is the peer's name, so there are at most `max_peers` values.
 
-use super::family::{Family, Spread, Value, as_level};
-use crate::peer_figures::{BUCKETS_US, Latencies, MeshFigures, PeerFigures};
+use super::{BUCKETS_US, Latencies, MeshMetrics, PeerMetrics};
+use crate::family::{Family, Histogram, MetricValue, as_level};
 
-/// How a peer can be, and how it can be reached: every pair is told, so that one that was never there is 0.
+/// States and transports of a peer. Every pair has a series, so that a pair that never occurred is 0 rather than absent.
 const ALIVE: &str = "alive";
 const STATES: [&str; 4] = [ALIVE, "suspect", "dead", "quarantined"];
 const TRANSPORTS: [&str; 3] = ["quic", "tcp", "none"];
 
-/// Microseconds in another unit, of which it has so many.
-pub(super) fn in_units(micros: u64, of_unit: f64) -> f64 {
-    as_level(micros) / of_unit
+/// Converts microseconds to a larger unit.
+fn in_units(micros: u64, micros_per_unit: f64) -> f64 {
+    as_level(micros) / micros_per_unit
 }
 
 const MILLIS: f64 = 1_000.0;
 const SECONDS: f64 = 1_000_000.0;
 
-impl MeshFigures {
+impl MeshMetrics {
     pub fn families(&self) -> Vec<Family> {
         let active = self.peers.iter().filter(|peer| peer.state == ALIVE).count() as u64;
         let mut families = vec![
@@ -87,7 +86,7 @@ impl MeshFigures {
     }
 
     /// A family with a series for each peer that has a value.
-    fn by_peer(&self, family: Family, value: impl Fn(&PeerFigures) -> Option<Value>) -> Family {
+    fn by_peer(&self, family: Family, value: impl Fn(&PeerMetrics) -> Option<MetricValue>) -> Family {
         self.peers.iter().fold(family, |mut family, peer| {
             if let Some(value) = value(peer) {
                 family.add([("peer_id", peer.name.as_str())], value, None);
@@ -114,14 +113,14 @@ impl MeshFigures {
             if micros < 0 { -seconds } else { seconds }
         };
         [
-            self.by_peer(sent.unit("By"), |peer| Some(Value::Count(peer.bytes_sent))),
-            self.by_peer(received.unit("By"), |peer| Some(Value::Count(peer.bytes_received))),
-            self.by_peer(lost, |peer| Some(Value::Count(peer.frames_lost))),
+            self.by_peer(sent.unit("By"), |peer| Some(MetricValue::Count(peer.bytes_sent))),
+            self.by_peer(received.unit("By"), |peer| Some(MetricValue::Count(peer.bytes_received))),
+            self.by_peer(lost, |peer| Some(MetricValue::Count(peer.frames_lost))),
             self.by_peer(round_trip.unit("s"), |peer| {
-                peer.round_trip_us.map(|micros| Value::Level(in_units(micros, SECONDS)))
+                peer.round_trip_us.map(|micros| MetricValue::Level(in_units(micros, SECONDS)))
             }),
             self.by_peer(offset.unit("s"), |peer| {
-                peer.clock_offset_us.map(|micros| Value::Level(ahead(micros)))
+                peer.clock_offset_us.map(|micros| MetricValue::Level(ahead(micros)))
             }),
         ]
     }
@@ -131,7 +130,7 @@ impl MeshFigures {
             Family::gauge("hivemind_mesh_peers", "Peers by how they are and how they are reached.");
         for state in STATES {
             for transport in TRANSPORTS {
-                let is_so = |peer: &&PeerFigures| peer.state == state && peer.transport == transport;
+                let is_so = |peer: &&PeerMetrics| peer.state == state && peer.transport == transport;
                 let count = self.peers.iter().filter(is_so).count() as u64;
                 family = family.with([("state", state), ("transport", transport)], count);
             }
@@ -147,7 +146,7 @@ impl MeshFigures {
         for peer in &self.peers {
             for (operation, count) in [("send", peer.messages_sent), ("receive", peer.messages_received)] {
                 let labels = [("operation", operation), ("peer_id", peer.name.as_str())];
-                family.add(labels, Value::Count(count), None);
+                family.add(labels, MetricValue::Count(count), None);
             }
         }
         family
@@ -162,17 +161,14 @@ impl MeshFigures {
         for peer in &self.peers {
             let Latencies { buckets, count, sum_us } = peer.latencies;
             let beyond = count.saturating_sub(buckets.iter().sum());
-            let spread = Spread {
+            let histogram = Histogram {
                 edges: BUCKETS_US.iter().map(|edge| in_units(*edge, MILLIS)).collect(),
                 buckets: buckets.into_iter().chain([beyond]).collect(),
                 sum: in_units(sum_us, MILLIS),
             };
             let labels = [("operation", "round_trip"), ("peer_id", peer.name.as_str())];
-            family.add(labels, Value::Spread(spread), None);
+            family.add(labels, MetricValue::Histogram(histogram), None);
         }
         family
     }
 }
-
-#[cfg(test)]
-mod tests;

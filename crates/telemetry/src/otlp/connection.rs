@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 /// How a receiver is connected to.
-pub(super) struct Dialler {
+pub(super) struct OtlpConnector {
     host: String,
     port: u16,
     protocol: OtlpProtocol,
@@ -24,7 +24,7 @@ pub(super) struct Dialler {
 }
 
 /// An open connection; closed when it is dropped, whatever is under way on it.
-pub(super) struct Line {
+pub(super) struct OtlpConnection {
     requests: Requests,
     driver: JoinHandle<()>,
 }
@@ -34,13 +34,13 @@ enum Requests {
     Http1(http1::SendRequest<Full<Bytes>>),
 }
 
-impl Drop for Line {
+impl Drop for OtlpConnection {
     fn drop(&mut self) {
         self.driver.abort();
     }
 }
 
-impl Line {
+impl OtlpConnection {
     pub(super) fn is_open(&self) -> bool {
         match &self.requests {
             Requests::Http2(requests) => !requests.is_closed(),
@@ -65,7 +65,7 @@ impl Line {
     }
 }
 
-impl Dialler {
+impl OtlpConnector {
     /// As a request over it says.
     pub(super) const fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
@@ -81,10 +81,10 @@ impl Dialler {
         })
     }
 
-    pub(super) async fn dial(&self) -> io::Result<Line> {
+    pub(super) async fn connect(&self) -> io::Result<OtlpConnection> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         stream.set_nodelay(true)?;
-        let Some(trusted) = &self.tls else { return self.greet(stream).await };
+        let Some(trusted) = &self.tls else { return self.handshake(stream).await };
         let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
         match self.protocol {
             OtlpProtocol::Grpc => {
@@ -92,13 +92,16 @@ impl Dialler {
                 if stream.get_ref().1.alpn_protocol() == Some(b"http/1.1") {
                     return Err(io::Error::other("it does not speak HTTP/2, which gRPC needs"));
                 }
-                self.greet(stream).await
+                self.handshake(stream).await
             }
-            OtlpProtocol::Http => self.greet(trusted.http1().connect(name, stream).await?).await,
+            OtlpProtocol::Http => self.handshake(trusted.http1().connect(name, stream).await?).await,
         }
     }
 
-    async fn greet(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> io::Result<Line> {
+    async fn handshake(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> io::Result<OtlpConnection> {
         let stream = TokioIo::new(stream);
         // Why a connection ends is told by the request that it ends under.
         Ok(match self.protocol {
@@ -106,13 +109,13 @@ impl Dialler {
                 let greeted = http2::handshake(TokioExecutor::new(), stream).await;
                 let (requests, connection) = greeted.map_err(io::Error::other)?;
                 let driver = tokio::spawn(async move { drop(connection.await) });
-                Line { requests: Requests::Http2(requests), driver }
+                OtlpConnection { requests: Requests::Http2(requests), driver }
             }
             OtlpProtocol::Http => {
                 let greeted = http1::handshake(stream).await;
                 let (requests, connection) = greeted.map_err(io::Error::other)?;
                 let driver = tokio::spawn(async move { drop(connection.await) });
-                Line { requests: Requests::Http1(requests), driver }
+                OtlpConnection { requests: Requests::Http1(requests), driver }
             }
         })
     }

@@ -2,9 +2,10 @@
 //! where they are sent. It is told when it is dropped, however it ended.
 
 use super::context::{self, Parent, SpanId, TRACEPARENT, TRACESTATE, TraceId, traceparent};
-use super::queue::Told;
-use super::record::{Answered, Record, known};
+use super::queue::TraceItem;
+use super::span_record::{ResponseStatus, SpanRecord, known};
 use super::tracer::Tracer;
+use crate::Frontend;
 use hivemind_core::{Clock, SystemClock};
 use http::{HeaderMap, Method};
 use std::sync::Arc;
@@ -15,32 +16,24 @@ const LONGEST_KEY: usize = 64;
 /// What stands for a name that may be anybody's.
 const OTHER: &str = "other";
 
-/// Where a request came in.
+/// The stage that a decision has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
-    Grpc,
-    Json,
-    Gateway,
-}
-
-/// How far a check has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The rules are read: which limits there are, and by which counters.
-    Reads,
-    /// The counters are asked, and record what they decide.
-    Writes,
-    /// Whoever keeps them has to be waited for.
-    Waits,
-    /// They have decided.
-    Written,
-    /// Somebody else has decided in their place.
+pub enum SpanStage {
+    /// Find the limits of the request and their counters.
+    Resolve,
+    /// Decide on the counters and record the hits.
+    Count,
+    /// The store did not answer at once.
+    Wait,
+    /// The store has decided.
+    Counted,
+    /// The fallback has decided in place of the store.
     FellBack,
 }
 
 /// What was decided, without anything that is a client's.
 #[derive(Clone, Debug, Default)]
-pub struct Decided {
+pub struct DecisionSummary {
     pub domain: Box<str>,
     pub keys: Vec<Box<str>>,
     /// None: nobody could decide it, or nothing is limited.
@@ -53,7 +46,7 @@ pub struct Decided {
     pub kind: Option<&'static str>,
 }
 
-impl Decided {
+impl DecisionSummary {
     /// A name as it may be told: that of rules is theirs; of what anybody may write, what looks like a name.
     pub fn key(text: &str) -> Box<str> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
@@ -80,29 +73,29 @@ impl Decided {
 
 /// A check that is followed.
 #[derive(Debug)]
-pub struct Check {
+pub struct DecisionSpan {
     tracer: Arc<Tracer>,
     /// None once it is told.
-    record: Option<Box<Record>>,
+    record: Option<Box<SpanRecord>>,
 }
 
-impl Check {
+impl DecisionSpan {
     #[cold]
-    pub(super) fn begin(
+    pub(super) fn start(
         tracer: &Arc<Tracer>,
         trace: TraceId,
         parent: Option<&Parent>,
         headers: &HeaderMap,
-        door: Door,
+        frontend: Frontend,
     ) -> Self {
         let began = SystemClock.now();
-        let record = Record {
+        let record = SpanRecord {
             trace,
             id: SpanId::random(),
             parent: parent.map(|parent| parent.span),
             // Without a parent it is nobody's.
             state: parent.and_then(|_| context::state(headers)),
-            door,
+            frontend,
             method: None,
             began,
             reads: None,
@@ -111,56 +104,56 @@ impl Check {
             written: None,
             fell_back: false,
             decided: None,
-            answered: None,
+            response: None,
             ended: began,
         };
         Self { tracer: Arc::clone(tracer), record: Some(Box::new(record)) }
     }
 
-    fn note(&mut self, change: impl FnOnce(&mut Record)) {
+    fn note(&mut self, change: impl FnOnce(&mut SpanRecord)) {
         if let Some(record) = &mut self.record {
             change(record);
         }
     }
 
     /// It has come so far now. What is decided anew begins anew.
-    pub fn comes_to(&mut self, stage: Stage) {
+    pub fn enter(&mut self, stage: SpanStage) {
         self.note(|record| match stage {
-            Stage::Reads => {
+            SpanStage::Resolve => {
                 record.reads = Some(SystemClock.now());
                 (record.writes, record.written) = (None, None);
                 (record.waits, record.fell_back) = (false, false);
             }
-            Stage::Writes => record.writes = Some(SystemClock.now()),
-            Stage::Waits => record.waits = true,
-            Stage::Written | Stage::FellBack => {
+            SpanStage::Count => record.writes = Some(SystemClock.now()),
+            SpanStage::Wait => record.waits = true,
+            SpanStage::Counted | SpanStage::FellBack => {
                 record.written = Some(SystemClock.now());
-                record.fell_back = stage == Stage::FellBack;
+                record.fell_back = stage == SpanStage::FellBack;
             }
         });
     }
 
     /// It asks by this method.
-    pub fn asks_by(&mut self, method: &Method) {
+    pub fn set_method(&mut self, method: &Method) {
         self.note(|record| record.method = Some(known(method)));
     }
 
-    pub fn is_decided(&mut self, decided: Decided) {
+    pub fn record_decision(&mut self, decided: DecisionSummary) {
         self.note(|record| record.decided = Some(decided));
     }
 
     /// It is answered by a call's status.
-    pub fn is_answered(&mut self, code: tonic::Code) {
-        self.note(|record| record.answered = Some(Answered::Grpc(code.into())));
+    pub fn record_grpc_status(&mut self, code: tonic::Code) {
+        self.note(|record| record.response = Some(ResponseStatus::Grpc(code.into())));
     }
 
     /// It is answered over HTTP.
-    pub fn is_answered_with(&mut self, status: http::StatusCode) {
-        self.note(|record| record.answered = Some(Answered::Http(status.as_u16())));
+    pub fn record_http_status(&mut self, status: http::StatusCode) {
+        self.note(|record| record.response = Some(ResponseStatus::Http(status.as_u16())));
     }
 
     /// Tells whoever is asked next that this is its parent.
-    pub fn tell(&self, headers: &mut HeaderMap) {
+    pub fn inject(&self, headers: &mut HeaderMap) {
         let Some(record) = &self.record else { return };
         let Some(own) = traceparent(record.trace, record.id) else { return };
         headers.insert(TRACEPARENT, own);
@@ -170,11 +163,11 @@ impl Check {
     }
 }
 
-impl Drop for Check {
+impl Drop for DecisionSpan {
     fn drop(&mut self) {
         if let Some(mut record) = self.record.take() {
             record.ended = SystemClock.now();
-            self.tracer.queue.push(Told::Check(record));
+            self.tracer.queue.push(TraceItem::Decision(record));
         }
     }
 }

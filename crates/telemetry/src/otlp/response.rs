@@ -19,13 +19,13 @@ pub(super) const PREFIX: usize = 5;
 
 /// What was left out of a message that was taken, and why.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct LeftOut {
+pub(super) struct PartialSuccess {
     pub(super) count: i64,
     pub(super) words: String,
 }
 
 /// What came of a call of gRPC.
-pub(super) async fn of_grpc(response: Response<Incoming>) -> Result<Option<LeftOut>, SendError> {
+pub(super) async fn of_grpc(response: Response<Incoming>) -> Result<Option<PartialSuccess>, SendError> {
     let (head, body) = response.into_parts();
     if head.status != StatusCode::OK {
         return Err(by_status(head.status, &head.headers));
@@ -37,43 +37,43 @@ pub(super) async fn of_grpc(response: Response<Incoming>) -> Result<Option<LeftO
     let Some(status) = status else {
         return Err(SendError {
             cause: "it answers without a status".into(),
-            is_passing: true,
+            is_retryable: true,
             retry_after: None,
         });
     };
     if status.code() == Code::Ok {
         let mut message = body.to_bytes();
         message.advance(PREFIX.min(message.len()));
-        return Ok(left_out(&message));
+        return Ok(partial_success(&message));
     }
     let cause = format!("{:?}: {}", status.code(), words(status.message()));
-    Err(SendError { cause, is_passing: is_passing(status.code()), retry_after: None })
+    Err(SendError { cause, is_retryable: is_retryable(status.code()), retry_after: None })
 }
 
 /// What came of a POST.
-pub(super) async fn of_http(response: Response<Incoming>) -> Result<Option<LeftOut>, SendError> {
+pub(super) async fn of_http(response: Response<Incoming>) -> Result<Option<PartialSuccess>, SendError> {
     let (head, body) = response.into_parts();
     // It is read to its end in either case: only then can the connection be used again.
     let body = Limited::new(body, LARGEST).collect().await;
     if !head.status.is_success() {
         return Err(by_status(head.status, &head.headers));
     }
-    Ok(left_out(&body.map_err(|error| broken(&*error))?.to_bytes()))
+    Ok(partial_success(&body.map_err(|error| broken(&*error))?.to_bytes()))
 }
 
 fn broken(error: &(dyn std::error::Error + Send + Sync)) -> SendError {
-    SendError { cause: format!("its answer broke off: {error}"), is_passing: true, retry_after: None }
+    SendError { cause: format!("its answer broke off: {error}"), is_retryable: true, retry_after: None }
 }
 
 /// The same message of either signal: what was left out is its first field.
-fn left_out(message: &Bytes) -> Option<LeftOut> {
+fn partial_success(message: &Bytes) -> Option<PartialSuccess> {
     let partial = ExportMetricsServiceResponse::decode(message.clone()).ok()?.partial_success?;
     let count = partial.rejected_data_points;
-    (count > 0).then(|| LeftOut { count, words: words(&partial.error_message) })
+    (count > 0).then(|| PartialSuccess { count, words: words(&partial.error_message) })
 }
 
 /// Those that OTLP says may pass.
-fn is_passing(code: Code) -> bool {
+fn is_retryable(code: Code) -> bool {
     use Code::{Aborted, Cancelled, DataLoss, DeadlineExceeded, OutOfRange, ResourceExhausted, Unavailable};
     matches!(
         code,
@@ -85,7 +85,7 @@ fn by_status(status: StatusCode, headers: &HeaderMap) -> SendError {
     let retry_after = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     SendError {
         cause: format!("it answers {status}"),
-        is_passing: matches!(status.as_u16(), 429 | 502 | 503 | 504),
+        is_retryable: matches!(status.as_u16(), 429 | 502 | 503 | 504),
         retry_after: retry_after.map(Duration::from_secs),
     }
 }

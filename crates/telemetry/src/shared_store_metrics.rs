@@ -1,6 +1,6 @@
 //! What is counted of the store that nodes share. All zeros where counters are in memory alone.
 
-use super::family::{Family, Kind};
+use super::family::{Family, MetricType};
 
 /// The limits that were decided without the shared store, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Fallbacks {
 
 /// What is counted of the store that nodes share.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StoreFigures {
+pub struct SharedStoreMetrics {
     /// Whether it can be reached; so it is where there is none to reach.
     pub is_up: bool,
     pub script_calls: u64,
@@ -30,7 +30,7 @@ pub struct StoreFigures {
     pub blocked: u64,
 }
 
-impl StoreFigures {
+impl SharedStoreMetrics {
     pub(super) fn families(&self) -> Vec<Family> {
         let counters = [
             ("script_calls", "Calls of the script that decides.", self.script_calls),
@@ -46,7 +46,8 @@ impl StoreFigures {
             ),
             ("lease_hits", "Decisions from a leased budget, without a round trip.", self.lease_hits),
         ];
-        let up = Family::new("hivemind_store_up", Kind::Gauge, "Whether the shared store can be reached.");
+        let up =
+            Family::new("hivemind_store_up", MetricType::Gauge, "Whether the shared store can be reached.");
         let mut families = vec![up.plain(u64::from(self.is_up))];
         families.extend(counters.map(|(name, help, value)| {
             Family::counter(format!("hivemind_store_{name}_total"), help).plain(value)

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is counted of traces that were not told: a check with all its spans, or a round of the mesh, is one.
 #[derive(Debug, Default)]
-pub struct TraceFigures {
+pub struct TraceMetrics {
     /// Those that found no room on their way out.
     pub queue_full: AtomicU64,
     /// Those that no receiver has taken.
     pub not_sent: AtomicU64,
 }
 
-impl TraceFigures {
+impl TraceMetrics {
     pub fn family(&self) -> Family {
         let name = "hivemind_traces_dropped_total";
         Family::counter(name, "Checks and rounds of the mesh that were followed and not told.")

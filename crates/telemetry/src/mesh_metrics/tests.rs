@@ -1,12 +1,12 @@
-use super::{MeshFigures, PeerFigures};
+use super::{MeshMetrics, PeerMetrics};
 use crate::exposition::exposition;
-use crate::peer_figures::Latencies;
+use crate::mesh_metrics::Latencies;
 
-fn two_peers() -> MeshFigures {
+fn two_peers() -> MeshMetrics {
     let mut latencies = Latencies { count: 4, sum_us: 203_450, ..Latencies::default() };
     // One of 450 us, two of 1,500 us, and one that is longer than all buckets.
     (latencies.buckets[1], latencies.buckets[3]) = (1, 2);
-    let near = PeerFigures {
+    let near = PeerMetrics {
         name: "node-1".to_owned(),
         state: "alive",
         transport: "tcp",
@@ -19,14 +19,14 @@ fn two_peers() -> MeshFigures {
         latencies,
         clock_offset_us: Some(-2_000_001),
     };
-    let gone = PeerFigures {
+    let gone = PeerMetrics {
         name: "a \"b\"".to_owned(),
         state: "dead",
         transport: "none",
-        ..PeerFigures::default()
+        ..PeerMetrics::default()
     };
     let (certificate_expiry, ca_expiry) = (Some(1_900_000_000), Some(2_000_000_000));
-    MeshFigures { peers: vec![near, gone], certificate_expiry, ca_expiry, ..MeshFigures::default() }
+    MeshMetrics { peers: vec![near, gone], certificate_expiry, ca_expiry, ..MeshMetrics::default() }
 }
 
 #[test]

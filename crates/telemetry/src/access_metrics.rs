@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is counted of those who were not let in.
 #[derive(Debug, Default)]
-pub struct AccessFigures {
+pub struct AccessMetrics {
     /// Calls and requests with no key, a wrong one or a wrong token.
     pub unauthenticated: AtomicU64,
     /// Those with a key that does not open what was asked for.
@@ -14,7 +14,7 @@ pub struct AccessFigures {
     pub file_errors: AtomicU64,
 }
 
-impl AccessFigures {
+impl AccessMetrics {
     pub(super) fn families(&self) -> [Family; 2] {
         let refused =
             Family::counter("hivemind_access_refused_total", "Calls and requests that were not let in.");
