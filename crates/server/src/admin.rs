@@ -184,7 +184,7 @@ async fn json(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let mut check = admin.service.follow(&headers, Door::Json);
+    let mut check = admin.service.sample(&headers, Door::Json);
     let grant = visitor.grant.as_deref();
     let response = respond(answer_json(&admin.service, grant, &body, check.as_mut()).await);
     if let Some(check) = &mut check {
@@ -210,7 +210,7 @@ fn respond(answered: Result<(bool, String), NoAnswer>) -> Response {
             let code = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
             (code, [(header::CONTENT_TYPE, "application/json")], text).into_response()
         }
-        Err(NoAnswer::Call(error @ CallError::NotItsDomain)) => {
+        Err(NoAnswer::Call(error @ CallError::DomainNotAllowed)) => {
             (StatusCode::FORBIDDEN, format!("{error}\n")).into_response()
         }
         Err(why) => bad_request(&why.to_string()),
@@ -227,7 +227,7 @@ pub(crate) async fn answer_json(
     let mut answer = Vec::new();
     let deadline = SystemClock.now().saturating_add(ANSWERED_WITHIN);
     let request = json::request(body).map_err(NoAnswer::Json)?;
-    service.answer(&request, (grant, Door::Json), Some(deadline), check, &mut answer).await?;
+    service.should_rate_limit(&request, (grant, Door::Json), Some(deadline), check, &mut answer).await?;
     json::response(&answer).map_err(NoAnswer::Json)
 }
 
