@@ -24,7 +24,7 @@ use crate::storage::Storage;
 use hivemind_config::problem::Problem;
 use hivemind_core::store::{KeySeed, MemoryStore, OnRefusal, StoreOptions};
 use hivemind_core::{Clock, Descriptor, Matcher, SystemClock};
-use hivemind_telemetry::trace::Door;
+use hivemind_telemetry::Frontend;
 use hivemind_telemetry::{Stats, exposition};
 use prost::Message;
 use std::pin::pin;
@@ -76,7 +76,7 @@ fn ask_each_rule(ruleset: Ruleset) {
             descriptors: &descriptors,
             told: &metadata,
             now: SystemClock.now(),
-            door: Door::Grpc,
+            frontend: Frontend::Grpc,
         };
         let statuses = service.0.decide_at_once(&asked, None, |answer| answer.statuses.len());
         assert_eq!(statuses, Some(1));

@@ -3,7 +3,7 @@
 
 use crate::storage::OnError;
 use hivemind_core::{Entry, Rules};
-use hivemind_telemetry::kept;
+use hivemind_telemetry::redact;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl StatPath {
 /// The name of an entry in statistics, where an empty value leaves no trace, and what opens something a hash: whoever reads
 /// metrics needs no token.
 pub(crate) fn joined((key, value): Entry<'_>) -> String {
-    if value.is_empty() { key.to_owned() } else { format!("{key}_{}", kept(key, value).0) }
+    if value.is_empty() { key.to_owned() } else { format!("{key}_{}", redact(key, value).0) }
 }
 
 #[cfg(test)]

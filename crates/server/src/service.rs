@@ -1,5 +1,5 @@
 //! The rate limit service without its protocol: a request in our own types in, an
-//! answer in our own types out. Every front door that speaks descriptors asks here.
+//! answer in our own types out. Every frontend that speaks descriptors calls it.
 
 mod answer;
 mod asked_about;
@@ -18,9 +18,10 @@ use decided::{Decided, only_watches, status_of};
 use hivemind_core::rules::{ResolvedRequest, RuleMatch};
 use hivemind_core::store::{Charge, Context, KeySeed, Mode, OnRefusal, Store};
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
+use hivemind_telemetry::Frontend;
 use hivemind_telemetry::Stats;
 use hivemind_telemetry::logging::DecisionLog;
-use hivemind_telemetry::trace::{Check, Door, Stage, Tracer};
+use hivemind_telemetry::trace::{DecisionSpan, SpanStage, Tracer};
 use in_force::InForce;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
@@ -64,7 +65,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) told: &'a (dyn Fn() -> Map<String, Value> + Sync),
     pub(crate) now: Timestamp,
     /// How it came here.
-    pub(crate) door: Door,
+    pub(crate) frontend: Frontend,
 }
 
 /// The most of a caller's time that is kept back, so that a policy's answer still reaches it
@@ -190,18 +191,18 @@ impl<R: Store> Service<R> {
     pub(crate) fn decide_at_once<T>(
         &self,
         asked: &Asked<'_>,
-        mut check: Option<&mut Check>,
+        mut span: Option<&mut DecisionSpan>,
         show: impl FnOnce(&Answer<'_>) -> T,
     ) -> Option<T> {
         if !self.options.enabled {
             return Some(show(&self.unlimited(asked)));
         }
-        note(&mut check, Stage::Reads);
+        note(&mut span, SpanStage::Resolve);
         let in_force = self.in_force.load();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
         let context = self.context(asked, None);
-        note(&mut check, Stage::Writes);
+        note(&mut span, SpanStage::Count);
         let is_shared = !self.storage.is_alone();
         let (ruled, is_counted) = if let Some(ruled) = self.storage.ask_at_once(&charges, context) {
             (ruled, is_shared)
@@ -211,9 +212,9 @@ impl<R: Store> Service<R> {
             (self.storage.fall_back(&charges, &policies, context, &error), false)
         };
         let decided = Decided::of(&resolved, &charges, ruled, is_counted);
-        note(&mut check, if is_counted { Stage::Written } else { Stage::FellBack });
+        note(&mut span, if is_counted { SpanStage::Counted } else { SpanStage::FellBack });
         let answer = self.answer(&in_force, asked, &decided);
-        tell(check, &in_force, asked, &answer);
+        tell(span, &in_force, asked, &answer);
         Some(show(&answer))
     }
 
@@ -222,23 +223,23 @@ impl<R: Store> Service<R> {
         &self,
         asked: &Asked<'_>,
         deadline: Option<Timestamp>,
-        mut check: Option<&mut Check>,
+        mut span: Option<&mut DecisionSpan>,
         show: impl FnOnce(&Answer<'_>) -> T,
     ) -> T {
         if !self.options.enabled {
             return show(&self.unlimited(asked));
         }
-        note(&mut check, Stage::Reads);
+        note(&mut span, SpanStage::Resolve);
         // Held while it waits, so it is a share of its own: what is only lent would slow every other load down.
         let in_force = self.in_force.load_full();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
         let context = self.context(asked, deadline);
         let is_shared = !self.storage.is_alone();
-        note(&mut check, Stage::Writes);
+        note(&mut span, SpanStage::Count);
         let (asked_of_store, waited) = has_waited(self.storage.ask(&charges, context)).await;
         if waited {
-            note(&mut check, Stage::Waits);
+            note(&mut span, SpanStage::Wait);
         }
         let (ruled, is_counted) = match asked_of_store {
             Ok(ruled) => (ruled, is_shared),
@@ -248,9 +249,9 @@ impl<R: Store> Service<R> {
             }
         };
         let decided = Decided::of(&resolved, &charges, ruled, is_counted);
-        note(&mut check, if is_counted { Stage::Written } else { Stage::FellBack });
+        note(&mut span, if is_counted { SpanStage::Counted } else { SpanStage::FellBack });
         let answer = self.answer(&in_force, asked, &decided);
-        tell(check, &in_force, asked, &answer);
+        tell(span, &in_force, asked, &answer);
         show(&answer)
     }
 
@@ -326,7 +327,7 @@ impl<R: Store> Service<R> {
         if self.options.dynamic_metadata {
             answer.add_dynamic_metadata((asked.told)());
         }
-        self.decisions.tell(|| answer.logged(asked));
+        self.decisions.log(|| answer.logged(asked));
         remembered::remember(&self.stats.ring, asked, &answer, decided.resolved);
         answer
     }

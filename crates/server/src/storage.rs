@@ -20,7 +20,7 @@ mod tests;
 
 pub(crate) use for_http::counting;
 pub(crate) use on_error::OnError;
-pub(crate) use open::{Opened, figures, open};
+pub(crate) use open::{Opened, metrics, open};
 pub(crate) use operated::Seen;
 pub(crate) use shared_store::SharedStore;
 

@@ -1,4 +1,4 @@
-//! gRPC over HTTP/2 at low cost: one single-threaded runtime per core, and ShouldRateLimit calls answered within the
+//! gRPC over HTTP/2 at low cost: one single-threaded runtime per core, and `ShouldRateLimit` calls answered within the
 //! task of their connection. All other calls (health, reflection, unknown methods) go to tonic's routes on the same
 //! connection. See docs/decisions/009.
 

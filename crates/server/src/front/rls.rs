@@ -13,7 +13,8 @@ use crate::service::{Answer, Asked, Service};
 use crate::storage::SharedStore;
 use hivemind_core::store::Store;
 use hivemind_core::{Clock, SystemClock, Timestamp};
-use hivemind_telemetry::trace::{Check, Door};
+use hivemind_telemetry::Frontend;
+use hivemind_telemetry::trace::DecisionSpan;
 use hivemind_tls::access::Grant;
 use http::HeaderMap;
 use request::{Descriptors, MAX_DESCRIPTORS};
@@ -59,7 +60,7 @@ impl<R: Store> RateLimitService<R> {
         &self,
         message: &[u8],
         grant: Option<&Grant>,
-        span: Option<&mut Check>,
+        span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Option<Result<(), CallError>> {
         let started = SystemClock.now();
@@ -73,15 +74,15 @@ impl<R: Store> RateLimitService<R> {
         message: &[u8],
         grant: Option<&Grant>,
         now: Timestamp,
-        span: Option<&mut Check>,
+        span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Result<Option<()>, CallError> {
         let request = self.decode(message, grant)?;
         let descriptors = self.descriptors(&request)?;
         let metadata = || request.metadata();
-        let door = Door::Grpc;
+        let frontend = Frontend::Grpc;
         let decision_request =
-            Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, door };
+            Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, frontend };
         Ok(self.0.decide_at_once(&decision_request, span, |answer| write_response(answer, now, out)))
     }
 
@@ -89,14 +90,14 @@ impl<R: Store> RateLimitService<R> {
     pub(crate) async fn should_rate_limit(
         &self,
         message: &[u8],
-        (grant, door): (Option<&Grant>, Door),
+        (grant, frontend): (Option<&Grant>, Frontend),
         deadline: Option<Timestamp>,
-        span: Option<&mut Check>,
+        span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let started = SystemClock.now();
         let result = match self.decode(message, grant) {
-            Ok(request) => self.decide(&request, (started, deadline, door), span, out).await,
+            Ok(request) => self.decide(&request, (started, deadline, frontend), span, out).await,
             Err(error) => Err(error),
         };
         self.record_result(started, &result);
@@ -106,22 +107,22 @@ impl<R: Store> RateLimitService<R> {
     async fn decide(
         &self,
         request: &DecodedRequest<'_>,
-        (now, deadline, door): (Timestamp, Option<Timestamp>, Door),
-        span: Option<&mut Check>,
+        (now, deadline, frontend): (Timestamp, Option<Timestamp>, Frontend),
+        span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let descriptors = self.descriptors(request)?;
         let metadata = || request.metadata();
         let decision_request =
-            Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, door };
+            Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, frontend };
         self.0.decide(&decision_request, deadline, span, |answer| write_response(answer, now, out)).await;
         Ok(())
     }
 
     /// Starts the trace of a request, if it is sampled.
     #[inline]
-    pub(crate) fn sample(&self, headers: &HeaderMap, door: Door) -> Option<Check> {
-        self.0.tracer().and_then(|tracer| tracer.check(headers, door))
+    pub(crate) fn sample(&self, headers: &HeaderMap, frontend: Frontend) -> Option<DecisionSpan> {
+        self.0.tracer().and_then(|tracer| tracer.start_span(headers, frontend))
     }
 
     /// Decodes a request, and checks that the caller may use its domain.

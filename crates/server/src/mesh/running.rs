@@ -14,7 +14,7 @@ use hivemind_core::{Clock, Rules, SystemClock};
 use hivemind_mesh::Board;
 use hivemind_mesh::{GivenUp, NodeId, NotGivenUp};
 use hivemind_mesh_net::{Mesh, Peer, PeerStore, Rounds, Transport};
-use hivemind_telemetry::peer_figures::{Latencies, MeshFigures, PeerFigures};
+use hivemind_telemetry::mesh_metrics::{Latencies, MeshMetrics, PeerMetrics};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -244,12 +244,12 @@ impl RunningMesh {
     }
 
     /// What is counted.
-    pub(crate) fn figures(&self) -> MeshFigures {
+    pub(crate) fn metrics(&self) -> MeshMetrics {
         let (standing, certificates) = (self.mesh.standing(), self.mesh.certificates());
         let notes = self.mesh.board().lost();
         let latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
         let of_peer = |peer: &Peer| of_peer(peer, latencies.get(&peer.name).copied().unwrap_or_default());
-        MeshFigures {
+        MeshMetrics {
             peers: self.mesh.contacts().iter().map(of_peer).collect(),
             members: standing.members.len() as u64,
             keys: standing.keys as u64,
@@ -274,8 +274,8 @@ fn micros(trip: Option<Duration>) -> Option<u64> {
     trip.map(|trip| u64::try_from(trip.as_micros()).unwrap_or(u64::MAX))
 }
 
-fn of_peer(peer: &Peer, latencies: Latencies) -> PeerFigures {
-    PeerFigures {
+fn of_peer(peer: &Peer, latencies: Latencies) -> PeerMetrics {
+    PeerMetrics {
         name: peer.name.to_string(),
         state: peer.state.as_str(),
         transport: peer.transport.map_or("none", Transport::as_str),

@@ -3,7 +3,7 @@
 
 use super::RunningMesh;
 use hivemind_mesh_net::Round;
-use hivemind_telemetry::trace::{Tracer, Value};
+use hivemind_telemetry::trace::{AttributeValue, Tracer};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
@@ -31,9 +31,9 @@ fn tell(tracer: &Tracer, name: &'static str, round: Option<Round>, told: &mut u6
     let Some(round) = round.filter(|round| round.number != *told) else { return };
     *told = round.number;
     let attributes = vec![
-        ("peer_count", Value::count(round.peers as u64)),
-        ("bytes_transferred", Value::count(round.bytes as u64)),
-        ("duration_us", Value::count(u64::try_from(round.took.as_micros()).unwrap_or(u64::MAX))),
+        ("peer_count", AttributeValue::count(round.peers as u64)),
+        ("bytes_transferred", AttributeValue::count(round.bytes as u64)),
+        ("duration_us", AttributeValue::count(u64::try_from(round.took.as_micros()).unwrap_or(u64::MAX))),
     ];
-    tracer.round(name, (round.began, round.took), attributes);
+    tracer.record_round(name, (round.began, round.took), attributes);
 }

@@ -10,7 +10,7 @@ use crate::service::Service;
 use hivemind_config::leaves::Leaves;
 use hivemind_config::problem::Problems;
 use hivemind_telemetry::logging::RunningLog;
-use hivemind_telemetry::settings::log::{DecisionLines, Log, LogLevels};
+use hivemind_telemetry::settings::log::{DecisionLogSettings, Log, LogLevels};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -66,7 +66,7 @@ impl ConfigurationFile {
         if without_followed(&loaded.settings) == without_followed(&self.started.settings) {
             return Vec::new();
         }
-        let followed = [&Routing::KEYS[..], &Log::FOLLOWED[..]].concat();
+        let followed = [&Routing::KEYS[..], &Log::RELOADABLE[..]].concat();
         let mut keys = self.started.leaves.changed(&loaded.leaves, &followed);
         if self.started.settings.gateway.is_some() != loaded.settings.gateway.is_some() {
             keys.push("gateway".to_owned());
@@ -92,7 +92,7 @@ impl Followed for ConfigurationFile {
         if let (Some(put_in_force), Some(gateway)) = (&self.gateway, &loaded.settings.gateway) {
             put_in_force(&gateway.routing).map_err(|error| text.problem(&error.to_string()))?;
         }
-        self.log.follow(&loaded.settings.observability.log);
+        self.log.reload(&loaded.settings.observability.log);
         let mut notes: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
         for warning in &notes {
             tracing::warn!("{warning}");
@@ -130,6 +130,6 @@ fn without_followed(settings: &Settings) -> Settings {
         gateway.routing.platform = crate::config::gateway::Platform::default();
     }
     let log = &mut settings.observability.log;
-    (log.levels, log.decisions) = (LogLevels::default(), DecisionLines::default());
+    (log.levels, log.decisions) = (LogLevels::default(), DecisionLogSettings::default());
     settings
 }

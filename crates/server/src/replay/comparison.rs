@@ -8,7 +8,7 @@ use super::engine::{Engine, Taken};
 use super::timeline::Timeline;
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Descriptor, Rules, Timestamp};
-use hivemind_telemetry::kept_again;
+use hivemind_telemetry::redact_once;
 use std::collections::HashMap;
 
 /// More names than these are not told one by one.
@@ -114,7 +114,7 @@ impl Comparison {
     fn count(&mut self, domain: &str, descriptor: &Descriptor<'_>, is_over: Both<bool>) {
         // The hash of all of a credential: cut first, those of two clients may be one, and half of one may not look like it.
         // What is remembered has the hash already.
-        let entries = descriptor.entries.iter().map(|(key, value)| (*key, kept_again(key, value)));
+        let entries = descriptor.entries.iter().map(|(key, value)| (*key, redact_once(key, value)));
         let entries: Vec<_> = entries.collect();
         self.cut += u64::from(entries.iter().any(|(key, value)| key.len().max(value.len()) > LONGEST_TEXT));
         let entries = entries.iter().map(|(key, value)| (cut(key), cut(value)));

@@ -5,7 +5,7 @@ use super::engine::Taken;
 use super::recorded::Recorded;
 use super::timeline::Timeline;
 use super::top::Top;
-use hivemind_telemetry::kept;
+use hivemind_telemetry::redact;
 use hivemind_tls::harmless::harmless;
 use std::fmt::{self, Write};
 
@@ -30,7 +30,7 @@ impl Summary {
         self.timeline.add(recorded.t_ms, [u64::from(taken.allow), u64::from(!taken.allow)]);
         if !taken.allow {
             let entries = recorded.entries();
-            let entries: Vec<_> = entries.iter().map(|(key, value)| (*key, kept(key, value).0)).collect();
+            let entries: Vec<_> = entries.iter().map(|(key, value)| (*key, redact(key, value).0)).collect();
             self.top.add(&name_of(&recorded.domain, entries.iter().map(|(key, value)| (*key, &**value))));
         }
     }

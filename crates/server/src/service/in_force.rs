@@ -4,7 +4,7 @@ use crate::ruleset::Ruleset;
 use crate::storage::OnError;
 use hivemind_core::rules::{ResolvedRequest, RuleMatch};
 use hivemind_core::{Limit, Matcher, Period, Timestamp};
-use hivemind_telemetry::{DomainSeries, KeySeries, Level, RuleCounters, StatName, Stats};
+use hivemind_telemetry::{DomainSeries, KeySeries, LimitUsage, RuleCounters, StatName, Stats};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ pub(super) struct Counted {
     pub(super) counters: Option<Arc<RuleCounters>>,
     pub(super) domain: Arc<DomainSeries>,
     pub(super) key: Arc<KeySeries>,
-    levels: SmallVec<[(Period, Arc<Level>); 1]>,
+    levels: SmallVec<[(Period, Arc<LimitUsage>); 1]>,
 }
 
 impl Counted {
     /// How much of its limits over this period is taken.
-    pub(super) fn level(&self, period: Period) -> Option<&Level> {
+    pub(super) fn level(&self, period: Period) -> Option<&LimitUsage> {
         self.levels.iter().find(|(of, _)| *of == period).map(|(_, level)| &**level)
     }
 }

@@ -8,7 +8,7 @@ use crate::ruleset::{Extras, joined};
 use hivemind_core::Descriptor;
 use hivemind_core::rules::RuleMatch;
 use hivemind_core::store::{Charge, Op, Verdict};
-use hivemind_telemetry::{By, Charged, DomainSeries, RuleCounters, RuleOf, StatName, Stats};
+use hivemind_telemetry::{ChargeOutcome, DomainSeries, RankBy, RuleCounters, RuleId, StatName, Stats};
 use std::sync::atomic::Ordering;
 
 /// Counts one request.
@@ -72,18 +72,18 @@ impl<'r, 'a> Tally<'r, 'a> {
             && !answered.is_blocked
             && let Some(level) = counted.level(charge.limit.period())
         {
-            level.is_at(u64::from(charge.limit.burst()).saturating_sub(verdict.remaining));
+            level.set(u64::from(charge.limit.burst()).saturating_sub(verdict.remaining));
         }
         if let Some(charge) = answered.charge {
             let rules = self.in_force.number;
             // Where its key is blocked, no rule refused it.
             let rule = answered.ruling.declared.filter(|_| !answered.is_blocked);
-            let charge = (charge, rule.map(|number| RuleOf { rules, number }));
+            let charge = (charge, rule.map(|number| RuleId { rules, number }));
             if over {
-                self.stats.top.record(By::Denied, charge, 1, self.asked.now);
+                self.stats.top.record(RankBy::Denied, charge, 1, self.asked.now);
             } else if self.committed && answered.descriptor.op == Op::Spend {
                 let hits = answered.descriptor.cost.get();
-                self.stats.top.record(By::Spent, charge, hits, self.asked.now);
+                self.stats.top.record(RankBy::Spent, charge, hits, self.asked.now);
             }
         }
         self.count_as_reference(answered);
@@ -117,14 +117,16 @@ impl<'r, 'a> Tally<'r, 'a> {
             return;
         }
         let charged = match strictest {
-            Some((charge, verdict)) => Charged {
+            Some((charge, verdict)) => ChargeOutcome {
                 hits,
                 limit: u64::from(charge.limit.burst()),
                 available: verdict.available,
                 refused: !verdict.is_admitted(),
                 shadow: only_watches(ruling) && !answered.is_blocked,
             },
-            None => Charged { hits, limit: u64::MAX, available: u64::MAX, refused: false, shadow: false },
+            None => {
+                ChargeOutcome { hits, limit: u64::MAX, available: u64::MAX, refused: false, shadow: false }
+            }
         };
         counters.count(charged, self.near_limit_ratio);
     }

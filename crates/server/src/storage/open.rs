@@ -12,7 +12,7 @@ use hivemind_core::{Clock, SystemClock};
 use hivemind_redis::{
     Availability, ClockSource, LeaseOptions, Password, RedisOptions, RedisStore, TlsOptions,
 };
-use hivemind_telemetry::StoreFigures;
+use hivemind_telemetry::SharedStoreMetrics;
 use hivemind_tls::secrets;
 use std::path::Path;
 use std::sync::Arc;
@@ -206,26 +206,26 @@ impl Seen {
 }
 
 /// What is counted of the shared store.
-pub(crate) fn figures(storage: &Storage) -> StoreFigures {
+pub(crate) fn metrics(storage: &Storage) -> SharedStoreMetrics {
     let (fallbacks, blocked) = (storage.fallbacks(), storage.blocks().refused());
     let store = match storage.shared_store().map(AsRef::as_ref) {
         Some(SharedStore::Redis(store)) => store,
         // A mesh is counted apart.
         Some(SharedStore::Mesh(_)) | None => {
-            return StoreFigures { is_up: true, fallbacks, blocked, ..StoreFigures::default() };
+            return SharedStoreMetrics { is_up: true, fallbacks, blocked, ..SharedStoreMetrics::default() };
         }
     };
-    let figures = store.metrics();
-    StoreFigures {
+    let metrics = store.metrics();
+    SharedStoreMetrics {
         is_up: store.is_available(),
-        script_calls: figures.script_calls,
-        commands: figures.round_trips,
-        timeouts: figures.timeouts,
-        errors: figures.errors,
-        breaker_openings: figures.breaker_openings,
-        connections: figures.connections,
-        over_cache_hits: figures.refused_from_cache,
-        lease_hits: figures.admitted_from_lease,
+        script_calls: metrics.script_calls,
+        commands: metrics.round_trips,
+        timeouts: metrics.timeouts,
+        errors: metrics.errors,
+        breaker_openings: metrics.breaker_openings,
+        connections: metrics.connections,
+        over_cache_hits: metrics.refused_from_cache,
+        lease_hits: metrics.admitted_from_lease,
         fallbacks,
         blocked,
     }

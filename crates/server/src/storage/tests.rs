@@ -10,7 +10,7 @@ use hivemind_core::store::{
     Verdicts,
 };
 use hivemind_core::{Descriptor, Limit, Timestamp};
-use hivemind_telemetry::trace::Door;
+use hivemind_telemetry::Frontend;
 use hivemind_telemetry::{Fallbacks, Stats};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -103,7 +103,7 @@ impl Setup {
             descriptors: &descriptors,
             told: &serde_json::Map::new,
             now: NOW,
-            door: Door::Grpc,
+            frontend: Frontend::Grpc,
         };
         self.service
             .decide(&asked, None, None, |answer| {
@@ -125,7 +125,7 @@ impl Setup {
             descriptors: &descriptors,
             told: &serde_json::Map::new,
             now: NOW,
-            door: Door::Grpc,
+            frontend: Frontend::Grpc,
         };
         let grant = |answer: &Answer<'_>| answer.statuses[0].grant.as_ref().map(|grant| grant.requests);
         match self.service.decide_at_once(&asked, None, grant) {
@@ -264,7 +264,7 @@ async fn while_the_shared_store_is_known_to_be_away_nobody_waits() {
         descriptors: &descriptors,
         told: &serde_json::Map::new,
         now: NOW,
-        door: Door::Grpc,
+        frontend: Frontend::Grpc,
     };
     let at_once = || setup.service.decide_at_once(&asked, None, |answer| answer.overall);
     assert_eq!(at_once(), None, "it may answer");

@@ -15,7 +15,7 @@ use super::{Loaded, Problems, Settings, load_settings, parse_settings};
 use crate::storage::OnError;
 use hivemind_config::places::Syntax;
 use hivemind_core::store::OnRefusal;
-use hivemind_telemetry::settings::log::{LogFormat, LogLevel, Told};
+use hivemind_telemetry::settings::log::{DecisionFilter, LogFormat, LogLevel};
 use hivemind_telemetry::settings::otel::OnLimit;
 use std::path::Path;
 use std::time::Duration;
@@ -260,10 +260,14 @@ fn the_logs_levels_and_decisions_are_read_from_a_file_and_from_variables_alike()
     let modules: Vec<(&str, LogLevel)> =
         log.levels.modules.iter().map(|(module, level)| (module.as_str(), *level)).collect();
     assert_eq!(modules, [("h2", LogLevel::Off), ("hivemind_mesh", LogLevel::Debug)]);
-    assert_eq!((log.decisions.told, log.decisions.per_second.get()), (Told::Denied, 7));
-    for (word, told) in [("true", Told::All), ("yes", Told::All), ("false", Told::None), ("off", Told::None)]
-    {
+    assert_eq!((log.decisions.filter, log.decisions.per_second.get()), (DecisionFilter::Denied, 7));
+    for (word, filter) in [
+        ("true", DecisionFilter::All),
+        ("yes", DecisionFilter::All),
+        ("false", DecisionFilter::None),
+        ("off", DecisionFilter::None),
+    ] {
         let text = format!("observability: {{log_decisions: {word}}}");
-        assert_eq!(yaml(&text).unwrap().settings.observability.log.decisions.told, told, "{word}");
+        assert_eq!(yaml(&text).unwrap().settings.observability.log.decisions.filter, filter, "{word}");
     }
 }

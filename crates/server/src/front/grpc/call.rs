@@ -1,4 +1,4 @@
-//! One call: collects its message, and answers ShouldRateLimit immediately. A decision that has to wait, an
+//! One call: collects its message, and answers `ShouldRateLimit` immediately. A decision that has to wait, an
 //! incomplete message and every other method leave this fast path; they wait with a deadline and delay no other call.
 
 use super::activity::Activity;
@@ -11,7 +11,8 @@ use crate::front::rls::{CallError, RateLimitService};
 use bytes::{Bytes, BytesMut};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Store;
-use hivemind_telemetry::trace::{Check, Door};
+use hivemind_telemetry::Frontend;
+use hivemind_telemetry::trace::DecisionSpan;
 use hivemind_tls::access::{ApiKeys, Grant};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -66,7 +67,7 @@ impl<S: Store> GrpcWorker<S> {
         &self,
         message: &[u8],
         grant: Option<&Grant>,
-        span: Option<&mut Check>,
+        span: Option<&mut DecisionSpan>,
     ) -> Option<Result<Bytes, CallError>> {
         let mut scratch = self.scratch.borrow_mut();
         scratch.clear();
@@ -87,14 +88,14 @@ impl<S: Store> GrpcWorker<S> {
         (message, headers): (UnaryMessage, HeaderMap),
         key: Option<Rc<VerifiedKey>>,
         deadline: Timestamp,
-        mut span: Option<Check>,
+        mut span: Option<DecisionSpan>,
     ) -> Result<Bytes, Status> {
         let mut out = vec![0; PREFIX];
         let message = message.read(&headers)?;
         let grant = grant(key.as_ref());
         let result = self
             .service
-            .should_rate_limit(message, (grant, Door::Grpc), Some(deadline), span.as_mut(), &mut out)
+            .should_rate_limit(message, (grant, Frontend::Grpc), Some(deadline), span.as_mut(), &mut out)
             .await;
         end_span(span, result.map_err(|error| status(&error)))?;
         frame(&mut out);
@@ -104,9 +105,9 @@ impl<S: Store> GrpcWorker<S> {
 
 /// Ends the trace of a call.
 #[inline]
-fn end_span<T>(span: Option<Check>, result: Result<T, Status>) -> Result<T, Status> {
+fn end_span<T>(span: Option<DecisionSpan>, result: Result<T, Status>) -> Result<T, Status> {
     if let Some(mut span) = span {
-        span.is_answered(result.as_ref().err().map_or(Code::Ok, Status::code));
+        span.record_grpc_status(result.as_ref().err().map_or(Code::Ok, Status::code));
     }
     result
 }
@@ -175,7 +176,7 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for CallServ
             return Call { headers, key, ..self.new_call(CallState::Rejected(code)) };
         }
         // The trace starts here, because the headers of a waiting call are dropped.
-        let span = worker.service.sample(&headers, Door::Grpc);
+        let span = worker.service.sample(&headers, Frontend::Grpc);
         Call {
             headers,
             key,
@@ -214,7 +215,7 @@ pub(super) struct Call<S> {
     /// Set when the call leaves the fast path.
     wait: Option<CallWait>,
     /// Set if the call is traced.
-    span: Option<Check>,
+    span: Option<DecisionSpan>,
     state: CallState,
 }
 
