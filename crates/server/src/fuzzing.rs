@@ -74,7 +74,7 @@ fn ask_each_rule(ruleset: Ruleset) {
         let asked = Asked {
             domain: &domain,
             descriptors: &descriptors,
-            told: &metadata,
+            metadata: &metadata,
             now: SystemClock.now(),
             frontend: Frontend::Grpc,
         };

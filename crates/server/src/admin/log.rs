@@ -44,13 +44,13 @@ pub(super) fn shown(log: &RunningLog) -> Response {
         log.now();
     let modules: BTreeMap<&str, &str> =
         modules.iter().map(|(module, level)| (module.as_str(), level.as_str())).collect();
-    let filter = match filter {
+    let log = match filter {
         DecisionFilter::None => json!(false),
         DecisionFilter::All => json!(true),
         DecisionFilter::Denied => json!(filter.as_str()),
     };
     let decisions =
-        json!({"log": filter, "sample_rate": sample_rate, "per_second": per_second, "values": values});
+        json!({"log": log, "sample_rate": sample_rate, "per_second": per_second, "values": values});
     let body = json!({"level": level.as_str(), "levels": modules, "decisions": decisions});
     ok(&body)
 }

@@ -1,8 +1,8 @@
 //! Name of a blocked key as stored on the board, which every node keeps in memory until the entry expires.
 //!
-//! A credential is stored as its SHA-256 and never in clear, so nobody can log in with what a node stores or
-//! sends to its peers. Decisions compare the full hash, not the displayed part: 64 bits are too few to refuse
-//! a request.
+//! A credential is stored as its SHA-256 and never in clear, so the data that a node stores or sends to its
+//! peers cannot be used to log in. Decisions compare the full hash, not the displayed part: 64 bits are too
+//! few to refuse a request.
 
 use super::KeyName;
 use hivemind_core::store::Parts;

@@ -82,7 +82,7 @@ impl<R: Store> RateLimitService<R> {
         let metadata = || request.metadata();
         let frontend = Frontend::Grpc;
         let decision_request =
-            Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, frontend };
+            Asked { domain: request.domain, descriptors: &descriptors, metadata: &metadata, now, frontend };
         Ok(self.0.decide_at_once(&decision_request, span, |answer| write_response(answer, now, out)))
     }
 
@@ -114,7 +114,7 @@ impl<R: Store> RateLimitService<R> {
         let descriptors = self.descriptors(request)?;
         let metadata = || request.metadata();
         let decision_request =
-            Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, frontend };
+            Asked { domain: request.domain, descriptors: &descriptors, metadata: &metadata, now, frontend };
         self.0.decide(&decision_request, deadline, span, |answer| write_response(answer, now, out)).await;
         Ok(())
     }

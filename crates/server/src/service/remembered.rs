@@ -1,4 +1,4 @@
-//! What the ring of the last decisions is told of one.
+//! Records a decision in the ring of recent decisions.
 
 use super::{Answer, Asked, Code};
 use hivemind_core::rules::ResolvedRequest;

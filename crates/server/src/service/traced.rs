@@ -1,4 +1,4 @@
-//! What a check that is followed is told of its decision.
+//! Trace attributes of a sampled decision.
 
 use super::in_force::InForce;
 use super::{Answer, Asked, Code, Status};
@@ -13,7 +13,7 @@ pub(super) fn note(span: &mut Option<&mut DecisionSpan>, stage: SpanStage) {
     }
 }
 
-/// Tells what was decided: whatever is a client's is left out.
+/// Records the decision in the span, without values of clients.
 #[inline]
 pub(super) fn tell(
     span: Option<&mut DecisionSpan>,
@@ -43,7 +43,7 @@ fn decided(in_force: &InForce, asked: &Asked<'_>, answer: &Answer<'_>) -> Decisi
     }
 }
 
-/// What comes of a future, and whether it had to be waited for.
+/// The output of a future, and whether it was ever pending.
 pub(super) async fn has_waited<F: Future>(future: F) -> (F::Output, bool) {
     let mut future = pin!(future);
     let mut waited = false;

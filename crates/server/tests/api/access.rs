@@ -79,7 +79,7 @@ async fn component_health_requires_access_to_configuration() {
 async fn broken(setup: Setup) -> Server {
     let mut server = setup.start().await;
     put(&server.path().join("rules.yaml"), "nonsense: [");
-    server.log.next("the rules are refused").await;
+    server.log.next("invalid rules; the previous").await;
     server
 }
 

@@ -19,22 +19,22 @@ async fn token_is_requested_and_kept_only_in_script_memory() {
     assert!(bare.code == 200 && !bare.body.contains("shop"), "{bare:?}");
     let mut page = Dashboard::at(server.admin).await;
     page.until("document.activeElement.type === 'password'").await;
-    page.wait_for("This admin port asks who you are.").await;
+    page.wait_for("This admin port requires authentication.").await;
     // A header cannot hold these letters, so the token is rejected without a request.
     page.write("пароль-0123456789").await;
     page.press("Enter").await;
-    page.wait_for("That is no token").await;
+    page.wait_for("Not a valid token").await;
     assert_eq!(page.value("document.body.dataset.link").await, "unauthorised");
     page.until("document.activeElement.type === 'password' && document.activeElement.value === ''").await;
     page.write("a wrong one").await;
     page.press("Enter").await;
-    page.wait_for("That token is not the one that is set.").await;
+    page.wait_for("Wrong token.").await;
     axe::assert_no_violations(&mut page, "the form for the token").await;
     page.until("document.activeElement.type === 'password'").await;
     page.write(TOKEN).await;
     page.press("Enter").await;
     page.until("document.body.dataset.link === 'live'").await;
-    page.wait_for("No requests come in.").await;
+    page.wait_for("No requests arrive.").await;
     page.view("rules").await;
     page.wait_for("3 per hour").await;
     // The responses are in none of the browser's stores either.
@@ -50,7 +50,7 @@ async fn token_is_requested_and_kept_only_in_script_memory() {
     // The token does not survive leaving the page.
     page.click("#sign-out", "Forget").await;
     page.until("document.activeElement?.type === 'password'").await;
-    page.wait_for("This admin port asks who you are.").await;
+    page.wait_for("This admin port requires authentication.").await;
     page.write(TOKEN).await;
     page.press("Enter").await;
     page.until("document.body.dataset.link === 'live'").await;

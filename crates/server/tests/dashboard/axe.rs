@@ -75,10 +75,10 @@ async fn axe_finds_no_serious_violation_in_any_view() {
                 page.wait_for("Step by step").await;
             }
             "what-if" => {
-                page.click("button", "Begin with the rules in force").await;
+                page.click("button", "Start with the active rules").await;
                 page.until("document.querySelector('textarea').value.includes('shop')").await;
                 page.click("button", "Try it").await;
-                page.wait_for("Whom it would have met").await;
+                page.wait_for("Affected keys").await;
             }
             _ => {}
         }

@@ -180,11 +180,11 @@ async fn numbers_and_times_are_formatted_readably() {
 async fn keys_in_overflow_counter_raise_an_alert() {
     let server = Setup::rules(RULES).with("rate_limiting.max_keys", "1").start().await;
     let mut page = Dashboard::live(server.admin).await;
-    page.wait_for("No requests come in.").await;
+    page.wait_for("No requests arrive.").await;
     for number in 0..20 {
         ask(server.admin, "shop", &[("user", &number.to_string())]).await;
     }
-    page.wait_for("requests of the last minutes shared a counter for want of room").await;
+    page.wait_for("requests of the last minutes shared a counter because the table is full").await;
     // The name of the view is marked too, immediately and without a mesh.
     page.until("document.querySelector('nav a[href=\"#/keys\"] .badge')").await;
     page.assert_clean().await;

@@ -44,7 +44,7 @@ async fn show(page: &mut Dashboard, view: &str) {
             page.wait_for("1 per hour").await;
         }
         "what-if" => {
-            page.click("button", "Begin with the rules in force").await;
+            page.click("button", "Start with the active rules").await;
             page.until("document.querySelector('textarea').value.includes('evil')").await;
             page.click("button", "Try it").await;
             page.wait_for("Nothing would have been different.").await;
@@ -102,7 +102,7 @@ async fn assert_values_displayed(page: &mut Dashboard) {
         one.tagName === 'BDI' && one.getBoundingClientRect().left >= one.parentElement.querySelector('.entry-key').getBoundingClientRect().right)";
     assert_eq!(page.value(apart).await, json!([true, true, true, true]), "refused and spent, each of both");
     // Only the beginning of the long value is kept: a link to it would look up another key.
-    page.wait_for("longer than what is kept, or hashed: look it up by hand").await;
+    page.wait_for("truncated or hashed: look it up by hand").await;
     let long =
         "[...document.querySelectorAll('button')].filter(one => one.textContent.includes('xxxxxxxx')).length";
     assert_eq!(page.value(long).await, 0);

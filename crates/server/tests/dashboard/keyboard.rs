@@ -77,9 +77,9 @@ async fn exhausted_key_is_granted_and_reset() {
     // The key is listed among the most refused.
     page.click("button.as-link", "user=ada").await;
     page.wait_for("0 left").await;
-    page.click("button", "Give back…").await;
+    page.click("button", "Return…").await;
     page.fill("Requests", 0, "2").await;
-    page.click("dialog button", "Give back").await;
+    page.click("dialog button", "Return").await;
     // One of the two makes up for the refused request, and the page explains it.
     page.wait_for("1 left").await;
     page.until("document.getElementById('alerts').innerText.includes('beyond the limit is made good first')")

@@ -51,7 +51,7 @@ async fn assert_numbers_have_names(page: &mut Dashboard) {
     let named = "getComputedStyle(document.querySelector('.cards td'), '::before').content";
     assert_eq!(page.value(named).await, "\"Domain\"");
     page.view("what-if").await;
-    page.click("button", "Begin with the rules in force").await;
+    page.click("button", "Start with the active rules").await;
     page.until("document.querySelector('textarea').value.includes('shop')").await;
     page.click("button", "Try it").await;
     page.until("document.querySelector('.comparison td')").await;

@@ -55,7 +55,7 @@ async fn gateway_limits_are_listed_with_sources_and_caps() {
     page.fill("Search", 0, "login").await;
     page.until(&format!("!{capped} && Boolean({login})")).await;
     page.fill("Search", 0, "absent").await;
-    page.wait_for("No limit of a gateway fits.").await;
+    page.wait_for("No gateway limit matches.").await;
     page.assert_clean().await;
 }
 
@@ -65,7 +65,7 @@ async fn page_without_gateway_shows_that_only_rules_apply() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
     page.view("rules").await;
-    page.wait_for("No gateway runs here: what is limited is in the rules alone.").await;
+    page.wait_for("No gateway runs here: all limits are in the rules.").await;
     page.assert_clean().await;
 }
 
@@ -153,7 +153,7 @@ async fn rule_search_does_not_send_likely_credentials() {
     }
     for plain in ["checkout-7d9c6b8f4d-x2x9q", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"] {
         page.fill("Search", 0, plain).await;
-        page.wait_for("No rule fits.").await;
+        page.wait_for("No rule matches.").await;
         page.fill("Search", 0, "").await;
         page.wait_for("3 rules").await;
     }

@@ -93,11 +93,11 @@ async fn late_response_to_an_older_request_is_ignored() {
     page.until("window.held.length === 1").await;
     page.fill("Value", 0, "/other").await;
     page.click("button", "Explain").await;
-    page.wait_for("No rule fits: it passes.").await;
+    page.wait_for("No rule matches: the request passes.").await;
     page.value("window.held.pop()()").await;
     page.until("window.then").await;
     let displayed = page.value("window.then").await;
-    assert!(displayed.as_str().unwrap().contains("No rule fits: it passes."), "{displayed}");
+    assert!(displayed.as_str().unwrap().contains("No rule matches: the request passes."), "{displayed}");
     page.assert_clean().await;
 }
 

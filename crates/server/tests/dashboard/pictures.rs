@@ -139,12 +139,12 @@ async fn picture_key(page: &mut Dashboard, folder: &Path) {
 async fn picture_simulation(page: &mut Dashboard, folder: &Path) {
     page.set_size(1440, 1000).await;
     page.view("what-if").await;
-    page.click("button", "Begin with the rules in force").await;
+    page.click("button", "Start with the active rules").await;
     page.until("document.querySelector('textarea').value.includes('domain')").await;
     let changed = "for (const area of document.querySelectorAll('textarea')) area.value = area.value.replace('requests_per_unit: 300', 'requests_per_unit: 120')";
     page.value(changed).await;
     page.click("button", "Try it").await;
-    page.wait_for("Whom it would have met").await;
+    page.wait_for("Affected keys").await;
     picture(page, folder, "what-if").await;
 }
 

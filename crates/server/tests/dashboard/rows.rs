@@ -25,7 +25,7 @@ async fn equally_truncated_keys_have_separate_rows() {
     }
     let mut page = Dashboard::live(server.admin).await;
     let expected = json!(json!([[true, "3"], [true, "2"]]).to_string());
-    page.until(&format!("[...document.querySelectorAll('tbody tr')].some(row => row.innerText.includes('(rules.yaml:4)')) && {} === {expected}", counts("Who is refused, and why"))).await;
+    page.until(&format!("[...document.querySelectorAll('tbody tr')].some(row => row.innerText.includes('(rules.yaml:4)')) && {} === {expected}", counts("Refused keys and reasons"))).await;
     page.view("keys").await;
     page.until(&format!("{} === {expected}", counts("Refused most"))).await;
     page.assert_clean().await;

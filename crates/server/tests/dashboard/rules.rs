@@ -24,11 +24,11 @@ async fn explain_view_shows_the_matching_rule() {
     assert_eq!(page.value("document.querySelector('pre').textContent.trim()").await, text.trim());
     page.fill("Value", 0, "/other").await;
     page.click("button", "Explain").await;
-    page.wait_for("No rule fits: it passes.").await;
+    page.wait_for("No rule matches: the request passes.").await;
     // The screen reader announces the result, without the steps that led to it.
-    assert_eq!(page.value(ANNOUNCED).await, "No rule fits: it passes.");
+    assert_eq!(page.value(ANNOUNCED).await, "No rule matches: the request passes.");
     // A value without its key makes the form invalid.
-    page.click("button", "Add a part").await;
+    page.click("button", "Add an entry").await;
     page.fill("Value", 1, "lonely").await;
     assert_eq!(page.value("document.querySelector('main form').checkValidity()").await, false);
     page.view("rules").await;
@@ -72,9 +72,9 @@ async fn simulation_view_shows_requests_decided_differently() {
     }
     let mut page = Dashboard::live(server.admin).await;
     page.view("what-if").await;
-    page.click("button", "Begin with the rules in force").await;
+    page.click("button", "Start with the active rules").await;
     page.until(&format!("{AREA}.value.includes('requests_per_unit: 100000')")).await;
-    page.wait_for("Whatever else your files say is left out.").await;
+    page.wait_for("Other parts of your files are omitted.").await;
     // The active rules, written as files, are all of the active rules.
     page.click("button", "Try it").await;
     page.wait_for("Nothing would have been different.").await;
@@ -92,7 +92,7 @@ async fn simulation_view_shows_requests_decided_differently() {
     assert_eq!(page.value(refused).await, json!([null, 1, 7, 6]), "now, then, and the difference");
     page.until("document.querySelector('.outlook .refused .line').getAttribute('d').startsWith('M')").await;
     // Edited text is not lost by a click, and a dismissed dialog changes nothing.
-    page.click("button", "Begin with the rules in force").await;
+    page.click("button", "Start with the active rules").await;
     page.until("document.querySelector('dialog[open]')").await;
     page.press("Escape").await;
     page.until("!document.querySelector('dialog')").await;
@@ -110,7 +110,7 @@ async fn simulation_rejects_too_many_rules_and_accepts_a_log() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
     page.view("what-if").await;
-    page.click("button", "Begin with the rules in force").await;
+    page.click("button", "Start with the active rules").await;
     page.until("document.querySelector('textarea').value.includes('shop')").await;
     let line = "JSON.stringify({t_ms: 0, domain: 'shop', entries: [['user', 'eve']]}) + '\\n'";
     page.click("label", "an access log").await;
@@ -138,7 +138,7 @@ async fn simulation_rejects_too_many_rules_and_accepts_a_log() {
     let endless = "window.asks = fetch; window.fetch = (path, ...more) => path.startsWith('/api/v1/rules') ? \
         Promise.resolve(new Response(JSON.stringify({items: Array(1000).fill({}), next: 'more'}))) : window.asks(path, ...more)";
     page.value(endless).await;
-    page.click("button", "Begin with the rules in force").await;
+    page.click("button", "Start with the active rules").await;
     page.until(
         "document.getElementById('alerts').innerText.includes('There are more than 20\u{202f}000 rules')",
     )
@@ -151,7 +151,7 @@ async fn simulation_rejects_too_many_rules_and_accepts_a_log() {
          Promise.resolve(new Response(JSON.stringify({{items: {items}, next: null}}))) : window.asks(path, ...more)"
     ))
     .await;
-    page.click("button", "Begin with the rules in force").await;
+    page.click("button", "Start with the active rules").await;
     page.until("document.getElementById('alerts').innerText.includes('There are 257 domains: the server takes 256 files at most')").await;
     assert_eq!(page.value("document.querySelectorAll('textarea').length").await, 2);
     page.assert_clean().await;
@@ -163,13 +163,13 @@ async fn rule_errors_are_shown_as_check_prints_them() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
     page.view("configuration").await;
-    page.wait_for("Ready: requests are decided.").await;
+    page.wait_for("Ready: deciding requests.").await;
     page.wait_for("3 in 1 domain").await;
     let rules = server.path().join("rules.yaml");
     std::fs::write(&rules, "domain: shop\ndescriptors:\n- {key: user, rate_limit: {unit: fortnight}}\n")
         .unwrap();
     page.click("button", "Reload now").await;
-    page.wait_for("The rules have mistakes; those loaded before stay in force").await;
+    page.wait_for("Invalid rules; the previous rules stay active").await;
     let (_, text) = hivemind(&["check", rules.to_str().unwrap()]);
     let displayed = page.value("document.querySelector('.mistakes pre').textContent").await;
     let displayed = displayed.as_str().unwrap().trim();
@@ -183,7 +183,7 @@ async fn rule_errors_are_shown_as_check_prints_them() {
     )
     .await;
     page.view("overview").await;
-    page.wait_for("The rules on disk have mistakes; the ones before them stay in force.").await;
+    page.wait_for("The rules on disk are invalid; the previous rules stay active.").await;
     std::fs::write(&rules, RULES).unwrap();
     page.view("configuration").await;
     page.click("button", "Reload now").await;

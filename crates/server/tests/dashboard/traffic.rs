@@ -53,7 +53,7 @@ async fn assert_updates_pause_at_focus(page: &mut Dashboard) {
 async fn numbers_follow_traffic_and_settle_without_it() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
-    page.wait_for("No requests come in.").await;
+    page.wait_for("No requests arrive.").await;
     let requests = traffic(&server).await;
     page.until(&format!("{} > 20 && {} > 10", tile("Requests"), tile("Refused"))).await;
     page.wait_for("of all requests are refused, since").await;
@@ -84,7 +84,7 @@ async fn numbers_follow_traffic_and_settle_without_it() {
     page.until(&format!("{} > 10", row("Spends most", "address=192.0.2.7", 2))).await;
     page.view("overview").await;
     drop(requests);
-    page.wait_for("No requests come in.").await;
+    page.wait_for("No requests arrive.").await;
     page.assert_clean().await;
 }
 
@@ -94,14 +94,14 @@ async fn decisions_appear_live_and_can_be_filtered() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
     page.view("decisions").await;
-    page.wait_for("No decision fits").await;
+    page.wait_for("No decision matches").await;
     let _requests = traffic(&server).await;
     page.wait_for("over its limit").await;
     page.wait_for("address=192.0.2.7").await;
     // The growing number is not announced while the list is followed.
     page.wait_for(" shown").await;
     let announced = "document.querySelector('main p.hidden[role=status]').textContent";
-    assert_eq!(page.value(announced).await, "No decision fits.");
+    assert_eq!(page.value(announced).await, "No decision matches.");
     page.fill("Outcome", 0, "denied").await;
     page.until(&format!("/^\\d+ shown/.test({announced})")).await;
     page.until("document.querySelectorAll('tbody tr').length > 0 && [...document.querySelectorAll('tbody .tag')].every(one => one.textContent === 'refused')").await;
@@ -116,7 +116,7 @@ async fn decisions_appear_live_and_can_be_filtered() {
     assert_eq!(page.value("document.activeElement.tagName").await, "P");
     page.value("window.fetch = window.asks").await;
     page.fill("Value", 0, "absent").await;
-    page.wait_for("No decision fits").await;
+    page.wait_for("No decision matches").await;
     page.assert_clean().await;
 }
 
@@ -157,7 +157,7 @@ async fn omitted_rules_are_counted_and_refusing_rules_listed() {
     ask(server.admin, "shop", &[("path", "/quiet")]).await;
     let mut page = Dashboard::live(server.admin).await;
     // Of 211 rules the page has 50 rows, and got 200.
-    page.wait_for("161 more rules met requests").await;
+    page.wait_for("161 more rules matched requests").await;
     page.until(&format!("[...{}].at(-1) === '1'", cells("Rules", "path=/quiet"))).await;
     page.assert_clean().await;
 }

@@ -73,7 +73,7 @@ async fn sighup_reloads_certificates_and_broken_ones_allow_the_start() {
     assert!(tls_client(&authority, gateway.listen, "a.example", &[]).await.is_err());
     issue("a");
     gateway.signal("HUP").await;
-    gateway.log.next("new certificates are in force").await;
+    gateway.log.next("new certificates are active").await;
     served_certificate(&authority, &gateway, "a.example").await;
 }
 

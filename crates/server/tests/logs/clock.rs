@@ -31,7 +31,7 @@ async fn clock_is(admin: std::net::SocketAddr, state: &str) -> String {
 #[tokio::test]
 async fn wall_clock_step_is_in_log_and_readyz_while_serving() {
     let library = faketime();
-    for (step, word) in [("-30", "was set back by"), ("+3600", "went forward by")] {
+    for (step, word) in [("-30", "was set back by"), ("+3600", "jumped forward by")] {
         let setup = Setup::rules(RULES);
         let offset = setup.path().join("offset");
         put(&offset, "+0");

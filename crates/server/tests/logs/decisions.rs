@@ -137,7 +137,7 @@ async fn decision_log_follows_the_configuration_file() {
     let file = server.path().join("hivemind.yaml");
     put(&file, "observability: {log_decisions: true, log_decisions_values: k}\n");
     let decision = server.log.next("configuration loaded").await;
-    assert!(!decision.contains("needs a restart"), "{decision}");
+    assert!(!decision.contains("need a restart"), "{decision}");
     server.ask("d", "k=seen").await;
     assert_eq!(next_decision(&mut server).await["descriptors"], "k=seen");
     put(&file, "observability: {log_decisions: no}\n");

@@ -12,7 +12,7 @@ async fn configuration_change_is_logged_by_keys_without_values() {
     let mut server = Setup::rules(RULES).config(before).start().await;
     let file = server.path().join("hivemind.yaml");
     put(&file, &before.replace("first", "second").replace("5s", "6s"));
-    let restart = server.log.next("needs a restart").await;
+    let restart = server.log.next("need a restart to take effect").await;
     let line_text = line(&server.log.next("configuration loaded").await);
     assert_eq!(line_text["fields"]["changed"], "server.shutdown_grace, storage.redis.url", "{line_text}");
     assert!(restart.contains("server.shutdown_grace"), "{restart}");
@@ -22,7 +22,7 @@ async fn configuration_change_is_logged_by_keys_without_values() {
     assert_eq!(line_text["fields"]["changed"], "server.shutdown_grace", "{line_text}");
     // An error is logged with its place, but without a line that contains a password.
     put(&file, "storage: {redis: {url: 'rdis://:third-password@192.0.2.1:1'}}\n");
-    let line_text = server.log.next("the configuration is refused").await;
+    let line_text = server.log.next("invalid configuration; the previous").await;
     assert!(
         line_text.contains("hivemind.yaml: line 1: ") && line_text.contains("storage.redis.url"),
         "{line_text}"
@@ -42,6 +42,6 @@ async fn rule_reload_is_logged_with_count_or_error() {
     let line_text = line(&server.log.next("rules loaded").await);
     assert_eq!(line_text["fields"]["rules"], 1, "{line_text}");
     put(&file, "domain: d\ndescriptors:\n- {key: a, rate_limit: {unit: eon, requests_per_unit: 2}}\n");
-    let line_text = server.log.next("the rules are refused").await;
+    let line_text = server.log.next("invalid rules; the previous").await;
     assert!(line_text.contains("ERROR") && line_text.contains("rules.yaml:3:"), "{line_text}");
 }

@@ -126,7 +126,7 @@ impl Running {
         let wrong_scheme =
             self.configuration.replace("redis://user:password-of-the-url", "rdis://:password-of-a-wrong-url");
         put(&file, &wrong_scheme);
-        log.next("the configuration is refused").await;
+        log.next("invalid configuration; the previous").await;
         let with_error = self
             .configuration
             .replace("kind: redis", "kind: rediss")
@@ -136,14 +136,14 @@ impl Running {
         let unclosed =
             self.configuration.replace("password-of-the-url@127.0.0.1", "password-of-a-wrong-url@[h");
         put(&file, &unclosed.replace("'}}", "'}"));
-        log.next("the configuration is refused").await;
+        log.next("invalid configuration; the previous").await;
         put(&file, &self.configuration.replace("log_decisions: true", "log_decisions: denied"));
         log.next("configuration loaded").await;
         // A key in place of its line, and an invalid token.
         put(&folder.join("keys"), &self.key);
         log.next("line 1 has no `:sha256:`").await;
         put(&folder.join("rules.yaml"), "domain: d\ndescriptors: nonsense\n");
-        log.next("the rules are refused").await;
+        log.next("invalid rules; the previous").await;
         self.server.signal("HUP").await;
         self.server.log.next("is kept").await;
         let page = get(self.server.admin, "/readyz").await;
@@ -163,7 +163,7 @@ async fn trace_log_and_responses_contain_no_secret() {
     let redis = Redis::start_with(&["--requirepass", "the-right-password-of-redis"]).await;
     let ours = Authority::new();
     let mut running = start(&redis, &ours).await;
-    running.server.log.next("the shared store is not there").await;
+    running.server.log.next("shared store unreachable").await;
     running.send_requests().await;
     running.break_configuration().await;
     running.server.signal("TERM").await;

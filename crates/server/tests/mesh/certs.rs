@@ -144,7 +144,7 @@ fn invalid_arguments_and_files_are_reported_with_a_remedy() {
         (&ca, "192.0.2.1", &out, &["192.0.2.1", "letters, digits"]),
         (&ca, "*.pod", &out, &["*.pod", "letters, digits"]),
         (&ca, "a", &below_a_file, &["cannot be written", "check the folder"]),
-        (&mixed, "a", &out, &["ca.key", "key of the certificate beside it"]),
+        (&mixed, "a", &out, &["ca.key", "key of the CA certificate"]),
     ] {
         let (code, output_text) = certs(&["node", "--ca", text(ca), "--name", name, "--out", text(out)]);
         assert!(code.is_some_and(|code| code != 0), "{name}: {output_text}");

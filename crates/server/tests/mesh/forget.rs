@@ -50,7 +50,7 @@ async fn forget_at_one_node_removes_the_peer_everywhere() {
         hivemind(&["ctl", "--url", &admin, "peers", "--forget", "node-2"]),
         (Some(0), "forgotten\n".to_owned())
     );
-    nodes[0].log.next("a peer is forgotten").await;
+    nodes[0].log.next("peer forgotten").await;
     for node in &nodes[..2] {
         until("a view of two", async || members(node).await == 2).await;
     }

@@ -52,7 +52,7 @@ gateway:
         let mut child = command.spawn().unwrap();
         let mut log = Log::of(child.stderr.take().unwrap());
         let mut screen = Log::of(child.stdout.take().unwrap());
-        let line: Value = serde_json::from_str(&log.next("a node of a mesh").await).unwrap();
+        let line: Value = serde_json::from_str(&log.next("mesh node started").await).unwrap();
         let mesh = line["fields"]["address"].as_str().unwrap().parse().unwrap();
         let (address, admin) =
             (address_in(&screen.next("gateway ").await), address_in(&screen.next("admin ").await));

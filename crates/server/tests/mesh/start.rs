@@ -22,7 +22,7 @@ async fn invalid_certificates_prevent_the_start_with_a_remedy() {
             &["nowhere.crt", "cannot be read", "hivemind certs"][..],
         ),
         (setup(&own).with("mesh.tls.key", &file("ca.crt")), &["private key", "hivemind certs"]),
-        (setup(&own).with("mesh.tls.cert", &file("node.key")), &["node.key", "no certificate as PEM"]),
+        (setup(&own).with("mesh.tls.cert", &file("node.key")), &["node.key", "contains no PEM certificate"]),
         (setup(&own).with("mesh.node_id", "b"), &["not for the name `b`", "--name b"]),
         (setup(&own).with("MESH_NODE_ID", "b"), &["not for the name `b`", "--name b"]),
         (setup(&own).with("MESH_NODE_ID", "b c"), &["MESH_NODE_ID", "`b c` cannot be the name"]),
@@ -66,7 +66,7 @@ async fn node_is_alive_at_once_and_ready_once_in_a_mesh() {
     assert_eq!(get(node.admin, "/healthz").await.code, 200);
     let page = get(node.admin, "/readyz").await;
     assert_eq!(page.code, 503, "{}", page.body);
-    assert!(page.body.contains("not in the mesh yet"), "{}", page.body);
+    assert!(page.body.contains("not a member of the mesh yet"), "{}", page.body);
     let report: serde_json::Value =
         serde_json::from_str(&get(node.admin, "/readyz?verbose").await.body).unwrap();
     assert_eq!(report["components"]["mesh"]["state"], "failed", "{report}");
@@ -82,7 +82,7 @@ async fn expiring_certificate_is_reported_until_replaced() {
     let mut node = late.start().await;
     node.log.next("expires soon").await;
     let warns =
-        |body: &str| body.contains("the mesh's certificate ends") && body.contains("hivemind certs node");
+        |body: &str| body.contains("the mesh certificate expires") && body.contains("hivemind certs node");
     until("a line of the certificate", async || warns(&get(node.admin, "/readyz").await.body)).await;
     let expiry = "hivemind_mesh_certificate_expiry_seconds";
     let before = node.metrics().await.metric(expiry).unwrap();
@@ -100,14 +100,14 @@ async fn world_readable_key_is_warned_about_once() {
     let open = |mode| std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
     open(0o644);
     let mut node = authority.node("a", &[]).start().await;
-    let line = node.log.next("everybody on this machine can read").await;
+    let line = node.log.next("all users of this machine can read").await;
     assert!(line.contains("mesh.tls.key") && line.contains("chmod 600"), "{line}");
     open(0o600);
     until("the node to be ready", async || get(node.admin, "/readyz").await.code == 200).await;
     node.signal("TERM").await;
     node.ended().await;
     let log = node.log.rest().await;
-    assert_eq!(log.matches("everybody on this machine can read").count(), 1, "{log}");
+    assert_eq!(log.matches("all users of this machine can read").count(), 1, "{log}");
 }
 
 // Seen failing on: the CA's end reported as if a new certificate of the same CA would help.
@@ -115,11 +115,11 @@ async fn world_readable_key_is_warned_about_once() {
 async fn expiring_ca_is_reported_in_log_readyz_and_metrics() {
     let authority = MeshAuthority::with_validity_days("1");
     let mut node = authority.node("a", &[]).start().await;
-    let line = node.log.next("the mesh's CA ends").await;
+    let line = node.log.next("the mesh CA and all its certificates expire").await;
     assert!(line.contains("hivemind certs ca") && line.contains("WARN"), "{line}");
     until("a line of the CA", async || {
         let body = get(node.admin, "/readyz").await.body;
-        body.contains("the mesh's CA ends") && body.contains("hivemind certs ca")
+        body.contains("the mesh CA and all its certificates expire") && body.contains("hivemind certs ca")
     })
     .await;
     let page = node.metrics().await;
@@ -177,7 +177,7 @@ async fn duplicate_node_name_is_logged_by_both_and_unready_at_one() {
     older.log.next("another process has this node's name").await;
     until("the report in /readyz", async || {
         let page = get(older.admin, "/readyz").await;
-        page.code == 503 && page.body.contains("another node of this name runs")
+        page.code == 503 && page.body.contains("another node uses this name")
     })
     .await;
     let line = twin.log.next("is another process").await;

@@ -54,9 +54,9 @@ async fn clock_outlier_is_reported_by_itself_and_its_peers() {
     };
     tokio::time::timeout(Duration::from_secs(100), it_knows).await.expect("the node reports its own clock");
     let reason = component(&nodes[2], "clock").await["reason"].to_string();
-    assert!(reason.contains("peers agree that this node's clock is off"), "{reason}");
+    assert!(reason.contains("peers agree that this node's clock is wrong"), "{reason}");
     let of_peer = async || {
-        component(&nodes[0], "mesh").await["reason"].to_string().contains("whose clock is off: early")
+        component(&nodes[0], "mesh").await["reason"].to_string().contains("with a wrong clock: early")
     };
     until("the peer's clock", of_peer).await;
     assert_eq!(component(&nodes[0], "clock").await["state"], "ok");

@@ -100,7 +100,7 @@ fn malformed_line_is_named_and_stops_or_is_skipped() {
     assert_eq!(stopped.status.code(), Some(1));
     assert_eq!(text(&stopped.stdout).lines().count(), 1, "the lines before it were decided");
     let error = text(&stopped.stderr);
-    assert!(error.contains("standard input:3: the line is no request"), "{error}");
+    assert!(error.contains("standard input:3: not a request"), "{error}");
     assert!(error.contains("--malformed skip"), "{error}");
     let skipped = replay(&["--rules", path(&rules), "--malformed", "skip"], &input);
     assert!(skipped.status.success());
@@ -125,11 +125,11 @@ fn all_rule_errors_are_reported_with_place_and_remedy() {
     let error = text(&output.stderr);
     for part in [
         "rules.yaml:4:22",
-        "`fortnight` is no unit",
+        "unknown unit `fortnight`",
         "one of: second, minute",
         "rules.yaml:4:52",
         "rules.yaml:6:38",
-        "`leaky_bucket` is no algorithm",
+        "unknown algorithm `leaky_bucket`",
         "one of: fixed_window, sliding_window, token_bucket",
         "did you mean `key`?",
     ] {
@@ -185,7 +185,11 @@ fn access_log_is_decided_by_address_or_chosen_fields() {
     assert_eq!(allowed(&[]), [true, true, false]);
     assert_eq!(allowed(&["--entries", "path"]), [true, true, false]);
     let wrong = replay(&["--format", "combined", "--entries", "colour"], "");
-    assert!(text(&wrong.stderr).contains("an access log has no `colour`"), "{}", text(&wrong.stderr));
+    assert!(
+        text(&wrong.stderr).contains("unknown field `colour` in an access log"),
+        "{}",
+        text(&wrong.stderr)
+    );
 }
 
 #[test]

@@ -124,7 +124,7 @@ async fn an_expired_certificate_is_told_everywhere_and_a_new_one_is_taken_up() {
     );
     assert!(metrics.text.contains("hivemind_certificate_expiry_seconds 16093"), "{metrics:?}");
     ours.issue("server");
-    server.log.next("new certificates are in force").await;
+    server.log.next("new certificates are active").await;
     assert_served(&each(&server, "https", &trusting).await);
     let [_, ready, _] = each(&server, "https", &trusting).await;
     assert!(!ready.text.contains("certificates"), "{ready:?}");

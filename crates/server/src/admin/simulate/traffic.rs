@@ -102,7 +102,7 @@ impl Log {
             let entries = recorded.entries();
             comparison.decide(recorded.at(), &recorded.domain, &[recorded.descriptor(&entries)]);
             if patience.is_over_after_one_more() {
-                return Ok(vec![patience.told()]);
+                return Ok(vec![patience.note()]);
             }
         }
         Ok(Vec::new())
@@ -163,7 +163,7 @@ pub(super) fn recent(
         near.truncate(MOST_NEAR);
         near.push_front((*mark, decision));
         if patience.is_over_after_one_more() {
-            notes.push(patience.told());
+            notes.push(patience.note());
             break;
         }
     }

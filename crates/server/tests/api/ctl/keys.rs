@@ -149,7 +149,7 @@ async fn key_in_overflow_counter_is_not_reset_or_granted() {
         answer_without_effect(&server, &["key", "grant", "shop", "user=second", "--extra", "1"]).await;
     let limit = &given["limits"][0];
     assert_eq!((&limit["granted"], &limit["remaining"]), (&json!(0), &json!(left)), "{given}");
-    assert!(limit["why"].as_str().is_some_and(|why| why.contains("for want of room")), "{given}");
+    assert!(limit["why"].as_str().is_some_and(|why| why.contains("because the table is full")), "{given}");
     // A key with a counter of its own is reset, which frees the slot.
     assert_eq!(
         answer(&server, &["key", "grant", "shop", "user=first", "--extra", "1"]).await["limits"][0]["granted"],
