@@ -185,7 +185,7 @@ async fn json(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let mut span = admin.service.follow(&headers, Frontend::Json);
+    let mut span = admin.service.sample(&headers, Frontend::Json);
     let grant = visitor.grant.as_deref();
     let response = respond(answer_json(&admin.service, grant, &body, span.as_mut()).await);
     if let Some(span) = &mut span {
@@ -211,7 +211,7 @@ fn respond(answered: Result<(bool, String), NoAnswer>) -> Response {
             let code = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
             (code, [(header::CONTENT_TYPE, "application/json")], text).into_response()
         }
-        Err(NoAnswer::Call(error @ CallError::NotItsDomain)) => {
+        Err(NoAnswer::Call(error @ CallError::DomainNotAllowed)) => {
             (StatusCode::FORBIDDEN, format!("{error}\n")).into_response()
         }
         Err(why) => bad_request(&why.to_string()),
@@ -228,7 +228,7 @@ pub(crate) async fn answer_json(
     let mut answer = Vec::new();
     let deadline = SystemClock.now().saturating_add(ANSWERED_WITHIN);
     let request = json::request(body).map_err(NoAnswer::Json)?;
-    service.answer(&request, (grant, Frontend::Json), Some(deadline), span, &mut answer).await?;
+    service.should_rate_limit(&request, (grant, Frontend::Json), Some(deadline), span, &mut answer).await?;
     json::response(&answer).map_err(NoAnswer::Json)
 }
 

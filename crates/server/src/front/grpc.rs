@@ -3,16 +3,16 @@
 //! connection. See docs/decisions/009.
 
 mod activity;
+mod api_key;
 mod batch;
 mod body;
 mod call;
 mod connection;
 mod deadline;
-mod gate;
 mod message;
 #[cfg(test)]
 mod tests;
-mod waits;
+mod wait;
 mod workers;
 
-pub(crate) use workers::{Door, Patience, start_workers};
+pub(crate) use workers::{CallerAuth, GrpcTimeouts, start_workers};

@@ -1,9 +1,9 @@
-//! One direction of a connection. It reads only after the previous bytes are written, so a slow reader slows down the
-//! writer; it reads into the stack, so an idle connection holds no buffer. Its state is complete: a poll that is not
-//! repeated loses nothing.
+//! One direction of a spliced connection. It reads only after the previous bytes are written, so a slow reader slows
+//! down the writer; it reads into the stack, so an idle connection holds no buffer. Its state is complete: a poll that
+//! is not repeated loses nothing.
 
-use super::frame::LONGEST_HEAD;
-use super::gate::{Gate, Look, Stop};
+use super::frame::MAX_FRAME_HEADER;
+use super::gate::{FrameGate, GateDecision, StopReason};
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
@@ -11,16 +11,16 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Bytes per read, and the maximum held for a slow reader.
-const CHUNK: usize = 16 << 10;
+const READ_SIZE: usize = 16 << 10;
 
 /// Bytes on their way through a gate.
-pub(super) struct Lane<G> {
+pub(super) struct FramePipe<G> {
     pub(super) gate: G,
     /// Bytes that may pass but are not written yet.
     pending: Vec<u8>,
     written: usize,
     /// The start of a frame header, to be presented again.
-    held: [u8; LONGEST_HEAD],
+    held: [u8; MAX_FRAME_HEADER],
     held_length: usize,
     needs_flush: bool,
     is_ended: bool,
@@ -32,24 +32,24 @@ pub(super) struct Lane<G> {
 
 /// Why a direction ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum DirectionEnd {
     /// The source closed, and the other side was shut down.
     Finished,
     /// The gate waited for this.
-    Over,
+    GateFinished,
     /// The gate stopped it.
-    Stopped(Stop),
+    Stopped(StopReason),
     ReadFailed(io::Error),
     WriteFailed(io::Error),
 }
 
-impl<G: Gate> Lane<G> {
+impl<G: FrameGate> FramePipe<G> {
     pub(super) fn new(gate: G) -> Self {
         Self {
             gate,
             pending: Vec::new(),
             written: 0,
-            held: [0; LONGEST_HEAD],
+            held: [0; MAX_FRAME_HEADER],
             held_length: 0,
             needs_flush: false,
             is_ended: false,
@@ -59,36 +59,36 @@ impl<G: Gate> Lane<G> {
     }
 
     /// Copies bytes until one side must be awaited.
-    pub(super) fn poll<R, W>(&mut self, cx: &mut Context<'_>, from: &mut R, to: &mut W) -> Poll<End>
+    pub(super) fn poll<R, W>(&mut self, cx: &mut Context<'_>, from: &mut R, to: &mut W) -> Poll<DirectionEnd>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
         loop {
             if let Err(error) = ready!(self.poll_pending(cx, to)) {
-                return Poll::Ready(End::WriteFailed(error));
+                return Poll::Ready(DirectionEnd::WriteFailed(error));
             }
             if self.is_ended {
                 return Pin::new(to).poll_shutdown(cx).map(|shut| match shut {
-                    Ok(()) => End::Finished,
-                    Err(error) => End::WriteFailed(error),
+                    Ok(()) => DirectionEnd::Finished,
+                    Err(error) => DirectionEnd::WriteFailed(error),
                 });
             }
-            if self.gate.is_over() {
+            if self.gate.is_finished() {
                 return self.poll_flush(cx, to).map(|flushed| match flushed {
-                    Ok(()) => End::Over,
-                    Err(error) => End::WriteFailed(error),
+                    Ok(()) => DirectionEnd::GateFinished,
+                    Err(error) => DirectionEnd::WriteFailed(error),
                 });
             }
-            match self.poll_look(cx, from, to) {
+            match self.poll_forward(cx, from, to) {
                 Poll::Ready(Ok(None)) => {}
-                Poll::Ready(Ok(Some(stop))) => return Poll::Ready(End::Stopped(stop)),
+                Poll::Ready(Ok(Some(stop))) => return Poll::Ready(DirectionEnd::Stopped(stop)),
                 Poll::Ready(Err(end)) => return Poll::Ready(end),
                 Poll::Pending => {
                     // Nothing more for now: flush what is in the writer's buffer.
                     return match ready!(self.poll_flush(cx, to)) {
                         Ok(()) => Poll::Pending,
-                        Err(error) => Poll::Ready(End::WriteFailed(error)),
+                        Err(error) => Poll::Ready(DirectionEnd::WriteFailed(error)),
                     };
                 }
             }
@@ -96,21 +96,21 @@ impl<G: Gate> Lane<G> {
     }
 
     /// Reads once, and writes what the gate lets pass.
-    fn poll_look<R, W>(
+    fn poll_forward<R, W>(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut R,
         to: &mut W,
-    ) -> Poll<Result<Option<Stop>, End>>
+    ) -> Poll<Result<Option<StopReason>, DirectionEnd>>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let mut space = [const { MaybeUninit::<u8>::uninit() }; CHUNK];
+        let mut space = [const { MaybeUninit::<u8>::uninit() }; READ_SIZE];
         let mut buffer = ReadBuf::uninit(&mut space);
         buffer.put_slice(self.held.get(..self.held_length).unwrap_or_default());
         if let Err(error) = ready!(Pin::new(from).poll_read(cx, &mut buffer)) {
-            return Poll::Ready(Err(End::ReadFailed(error)));
+            return Poll::Ready(Err(DirectionEnd::ReadFailed(error)));
         }
         let bytes = buffer.filled();
         if bytes.len() == self.held_length {
@@ -118,22 +118,22 @@ impl<G: Gate> Lane<G> {
             return Poll::Ready(Ok(None));
         }
         self.has_moved = true;
-        let Look { pass, keep, stop } = self.gate.look(bytes);
+        let GateDecision { pass, keep, stop } = self.gate.inspect(bytes);
         let kept = bytes.get(bytes.len().saturating_sub(keep)..).unwrap_or_default();
         self.held_length = kept.len();
         self.held.iter_mut().zip(kept).for_each(|(held, byte)| *held = *byte);
         let passing = bytes.get(..pass).unwrap_or_default();
         match self.write(cx, to, passing) {
             Ok(written) => {
-                self.say(passing.get(written..).unwrap_or_default());
+                self.enqueue(passing.get(written..).unwrap_or_default());
                 Poll::Ready(Ok(stop))
             }
-            Err(error) => Poll::Ready(Err(End::WriteFailed(error))),
+            Err(error) => Poll::Ready(Err(DirectionEnd::WriteFailed(error))),
         }
     }
 
     /// Appends bytes to those that wait to be written.
-    pub(super) fn say(&mut self, bytes: &[u8]) {
+    pub(super) fn enqueue(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
     }
 

@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// A verified key.
-pub(super) struct Known {
+pub(super) struct VerifiedKey {
     /// A copy, because a slice would keep the whole read buffer in memory.
     sent: Box<[u8]>,
     /// The generation of the key set that contained it.
@@ -22,45 +22,45 @@ pub(super) struct Known {
 
 /// The verified key of one connection.
 #[derive(Default)]
-pub(super) struct Gate(RefCell<Option<Rc<Known>>>);
+pub(super) struct ApiKeyCheck(RefCell<Option<Rc<VerifiedKey>>>);
 
-impl Gate {
+impl ApiKeyCheck {
     /// Admits a call with the permissions of its key, or returns the reason for rejection.
     pub(super) fn admit(
         &self,
         keys: &ApiKeys,
         path: &str,
         headers: &HeaderMap,
-    ) -> Result<Option<Rc<Known>>, &'static str> {
+    ) -> Result<Option<Rc<VerifiedKey>>, &'static str> {
         if path.starts_with(HEALTH) {
             return Ok(None);
         }
         let sent = headers.get(KEY_HEADER).ok_or("an API key is needed; send it as x-api-key")?.as_bytes();
         // Read before the lookup: keys that become active meanwhile are checked with the next call.
         let generation = keys.generation();
-        let mut known = self.0.borrow_mut();
-        if let Some(known) = &*known
-            && known.generation == generation
-            && is_same(&known.sent, sent)
+        let mut cached = self.0.borrow_mut();
+        if let Some(cached) = &*cached
+            && cached.generation == generation
+            && is_same(&cached.sent, sent)
         {
-            return Ok(Some(Rc::clone(known)));
+            return Ok(Some(Rc::clone(cached)));
         }
         let grant = keys.in_force().grant(sent).ok_or("unknown API key")?;
-        let found = Rc::new(Known { sent: sent.into(), generation, grant });
-        *known = Some(Rc::clone(&found));
+        let found = Rc::new(VerifiedKey { sent: sent.into(), generation, grant });
+        *cached = Some(Rc::clone(&found));
         Ok(Some(found))
     }
 }
 
 /// Compares in time that depends only on the lengths. By words, because every call pays for this: bytewise it would
 /// cost as much as the rest of the check.
-fn is_same(known: &[u8], sent: &[u8]) -> bool {
-    let ((known_words, known_rest), (words, rest)) = (known.as_chunks::<8>(), sent.as_chunks::<8>());
+fn is_same(cached: &[u8], sent: &[u8]) -> bool {
+    let ((known_words, known_rest), (words, rest)) = (cached.as_chunks::<8>(), sent.as_chunks::<8>());
     let of_words =
         known_words.iter().zip(words).map(|(a, b)| u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b));
     let of_rest = known_rest.iter().zip(rest).map(|(a, b)| u64::from(a ^ b));
     let differs = of_words.chain(of_rest).fold(0, |differs, bits| differs | bits);
-    known.len() == sent.len() && bool::from(differs.ct_eq(&0))
+    cached.len() == sent.len() && bool::from(differs.ct_eq(&0))
 }
 
 #[cfg(test)]
@@ -85,8 +85,8 @@ mod tests {
     fn connection_caches_its_key_and_accepts_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let file = ApiKeys::open(&keys(folder.path(), &[("a", "key-a"), ("b", "key-b")])).unwrap();
-        let gate = Gate::default();
-        let name = |key| gate.admit(&file, "/x", &with(key)).map(|known| known.unwrap().grant.name.clone());
+        let check = ApiKeyCheck::default();
+        let name = |key| check.admit(&file, "/x", &with(key)).map(|found| found.unwrap().grant.name.clone());
         for (key, expected) in [
             ("key-a", Some("a")),
             ("key-a", Some("a")),
@@ -102,8 +102,8 @@ mod tests {
         for (key, expected) in [("key-b", None), ("key-a", Some("a")), ("key-c", Some("c"))] {
             assert_eq!(name(key).ok().as_deref(), expected, "{key}");
         }
-        assert!(gate.admit(&file, "/grpc.health.v1.Health/Check", &HeaderMap::new()).is_ok());
-        assert!(gate.admit(&file, "/grpc.health.v1.Healthy/Check", &HeaderMap::new()).is_err());
+        assert!(check.admit(&file, "/grpc.health.v1.Health/Check", &HeaderMap::new()).is_ok());
+        assert!(check.admit(&file, "/grpc.health.v1.Healthy/Check", &HeaderMap::new()).is_err());
     }
 
     // Fails when the rest after the last whole word is not compared.
@@ -123,12 +123,12 @@ mod tests {
     fn key_check_does_not_allocate() {
         let folder = tempfile::tempdir().unwrap();
         let file = ApiKeys::open(&keys(folder.path(), &[("a", "key-a")])).unwrap();
-        let (gate, known, wrong) = (Gate::default(), with("key-a"), with("key-w"));
-        gate.admit(&file, "/x", &known).unwrap();
+        let (check, known, wrong) = (ApiKeyCheck::default(), with("key-a"), with("key-w"));
+        check.admit(&file, "/x", &known).unwrap();
         let allocated = allocation_counter::measure(|| {
             for _ in 0..100 {
-                assert!(gate.admit(&file, "/x", &known).is_ok());
-                assert!(gate.admit(&file, "/x", &wrong).is_err());
+                assert!(check.admit(&file, "/x", &known).is_ok());
+                assert!(check.admit(&file, "/x", &wrong).is_err());
             }
         });
         assert_eq!(allocated.count_total, 0);
