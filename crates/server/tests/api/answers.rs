@@ -286,7 +286,7 @@ async fn duplicate_json_name_is_rejected_without_effect() {
         ("POST", "/api/v1/simulate", files),
     ] {
         let answer = ask(server.admin, method, path, &[], body).await;
-        let response = answer.body.contains("is there twice") || answer.body.contains("duplicate field");
+        let response = answer.body.contains("is given twice") || answer.body.contains("duplicate field");
         assert!(answer.code == 400 && response, "{path}: {} {}", answer.code, answer.body);
     }
     let blocks = ask(server.admin, "GET", "/api/v1/blocks", &[], "").await;
@@ -304,6 +304,6 @@ async fn http_check_rejects_duplicate_names_in_either_spelling() {
     ] {
         let answer = ask(server.admin, "POST", "/json", &[], &twice).await;
         assert_eq!(answer.code, 400, "{twice}: {}", answer.body);
-        assert!(answer.header("x-error").is_some_and(|why| why.contains("is there twice")), "{twice}");
+        assert!(answer.header("x-error").is_some_and(|why| why.contains("is given twice")), "{twice}");
     }
 }

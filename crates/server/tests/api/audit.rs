@@ -112,7 +112,7 @@ async fn refused_write_is_logged_and_a_flood_is_throttled() {
     let header = format!("x-api-key: {key}");
     assert_eq!(ask(server.admin, "POST", "/api/v1/keys/reset", &[&header], "{}").await.code, 403);
     let line = server.log.next(r#""target":"hivemind::audit""#).await;
-    for part in ["key web", "that was refused", r#""status":403"#, r#""path":"/api/v1/keys/reset""#] {
+    for part in ["key web", "admin API write rejected", r#""status":403"#, r#""path":"/api/v1/keys/reset""#] {
         assert!(line.contains(part), "{part} is not in {line}");
     }
     for _ in 0..60 {

@@ -82,7 +82,7 @@ async fn exhausted_key_is_granted_and_reset() {
     page.click("dialog button", "Return").await;
     // One of the two makes up for the refused request, and the page explains it.
     page.wait_for("1 left").await;
-    page.until("document.getElementById('alerts').innerText.includes('beyond the limit is made good first')")
+    page.until("document.getElementById('alerts').innerText.includes('beyond the limit are settled first')")
         .await;
     assert_eq!(ask(server.admin, "shop", &user).await, 200);
     page.click("button", "Reset…").await;

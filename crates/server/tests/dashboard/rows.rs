@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 fn counts(table: &str) -> String {
     format!(
         "JSON.stringify([...[...document.querySelectorAll('table')].find(one => one.caption.textContent === '{table}').tBodies[0].rows]\
-         .map(row => [row.cells[0].textContent.includes('longer than what is kept'), row.lastChild.textContent]))"
+         .map(row => [row.cells[0].textContent.includes('truncated or hashed'), row.lastChild.textContent]))"
     )
 }
 

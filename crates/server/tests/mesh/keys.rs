@@ -166,7 +166,7 @@ async fn lookup_at_any_node_shows_total_and_each_allowance() {
     let given = post_ok(&nodes[other], "grant", &grant).await;
     let limit = &given["limits"][0];
     assert_eq!((&limit["granted"], &limit["remaining"]), (&json!(5), &json!(600)), "{given}");
-    assert!(limit["why"].as_str().is_some_and(|why| why.contains("than was spent")), "{given}");
+    assert!(limit["why"].as_str().is_some_and(|why| why.contains("at most what was spent")), "{given}");
     nodes[other].ask("d", "day=x").await;
     assert_eq!(post_ok(&nodes[other], "reset", &key("day", "x")).await, json!({"reset": 1}));
     until("the reset", async || all_report(&nodes, "x", 600).await).await;

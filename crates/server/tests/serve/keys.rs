@@ -167,7 +167,7 @@ async fn grant_returns_spent_hits_and_reports_the_amount() {
     }
     let given = post_ok(&server, "grant", &with("user=ada", "extra", 2)).await["limits"][0].clone();
     assert_eq!((&given["granted"], &given["remaining"]), (&json!(0), &json!(0)), "{given}");
-    assert!(given["why"].as_str().unwrap().contains("made good first"), "{given}");
+    assert!(given["why"].as_str().unwrap().contains("settled first"), "{given}");
     assert_eq!(post_ok(&server, "grant", &with("user=ada", "extra", 2)).await["limits"][0]["granted"], 1);
     assert_eq!(statuses(&server.ask("d", "user=ada").await), "OK 5/DAY, 0 left");
 }

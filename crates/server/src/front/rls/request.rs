@@ -62,7 +62,7 @@ impl<'a> DecodedRequest<'a> {
                 1 => self.entries.push(entry(FieldReader(fields.bytes(wire)?))?),
                 2 => {
                     descriptor.limit =
-                        Some(limit(descriptor.limit.unwrap_or_default(), FieldReader(fields.bytes(wire)?))?)
+                        Some(limit(descriptor.limit.unwrap_or_default(), FieldReader(fields.bytes(wire)?))?);
                 }
                 3 => {
                     let before = descriptor.hits_addend.unwrap_or_default();

@@ -242,7 +242,7 @@ async fn commands_without_effect_fail_unless_already_true() {
     let unspent = ["key", "grant", "shop", "user=ada", "--extra", "1"];
     let output = ctl(&server, &unspent).await;
     assert!(
-        output.code == Some(1) && output.out.contains("all of it is there"),
+        output.code == Some(1) && output.out.contains("at its full amount again"),
         "{}{}",
         output.out,
         output.error
