@@ -1,6 +1,6 @@
 """What `scripts/deploy-checks` asks of the alerts: that what the pages call worth an alarm wakes somebody, when they say, and is on the dashboard.
 
-That the alerts can be read, come when they should and name metrics that are there, the tests of the service see to by promtool (crates/server/tests/logs/shipped.rs).
+That the alerts can be read, come when they should and name metrics that are there, the tests of the service see to by promtool (crates/server/tests/logs/deploy.rs).
 """
 
 import json, re

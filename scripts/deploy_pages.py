@@ -18,12 +18,13 @@ def has_admin(command, settings):
 
 
 # Where the code has the keys that follow their file while it runs.
-FOLLOWED = {"config/settings/gateway.rs": "KEYS", "config/settings/log.rs": "FOLLOWED"}
+FOLLOWED = {"settings/gateway.rs": "KEYS", "settings/log.rs": "RELOADABLE"}
 
 
-def followed_keys(sources):
-    """The keys of a configuration that the code follows, and what it has no such list of."""
-    found = {file: re.search(rf"const {name}: \[[^]]*\]\s*=\s*\[([^]]*)\]", (sources / file).read_text()) for file, name in FOLLOWED.items()}
+def followed_keys(crates):
+    """The configuration keys that the code reloads, and the files without such a list."""
+    text = {file: "".join(path.read_text() for path in crates.glob(f"*/src/**/{file}")) for file in FOLLOWED}
+    found = {file: re.search(rf"const {name}: \[[^]]*\]\s*=\s*\[([^]]*)\]", text[file]) for file, name in FOLLOWED.items()}
     keys = {key for each in found.values() if each for key in re.findall(r'"([\w.]+)"', each[1])}
     return keys, [file for file, each in found.items() if not each]
 

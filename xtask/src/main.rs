@@ -2,9 +2,11 @@
 #![expect(clippy::print_stdout, reason = "a task reports on the terminal")]
 
 mod lines;
+mod ratchets;
 mod tree;
 
 use clap::{Parser, Subcommand};
+use std::process::ExitCode;
 
 /// Development tasks of the Hivemind workspace.
 #[derive(Parser)]
@@ -18,12 +20,28 @@ struct Arguments {
 enum Task {
     /// Prints the production lines of each crate and the 90th percentile of file length.
     Lines,
+    /// Compares counts of known faults with `xtask/ratchets.txt`, and fails where one rose.
+    Ratchets {
+        /// Writes the counts that fell.
+        #[arg(long)]
+        accept: bool,
+        /// Prints all places of the counts whose key begins with this text, and compares nothing.
+        #[arg(long, value_name = "KEY")]
+        places: Option<String>,
+    },
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<ExitCode> {
     let tree = tree::Tree::open()?;
     match Arguments::parse().task {
         Task::Lines => print!("{}", lines::report(&tree)?),
+        Task::Ratchets { accept, places } => {
+            let outcome = ratchets::run(&tree, accept, places.as_deref())?;
+            print!("{}", outcome.report);
+            if !outcome.passed {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -37,12 +37,14 @@ impl<T> Kind<T> {
         Self { what, example, bare: true, secret: false, form: Form::Whole(0, MOST), noun: None, parse }
     }
 
+    #[must_use]
     pub const fn written(mut self, form: Form) -> Self {
         self.form = form;
         self
     }
 
     /// One of it and several, as the page's column of types has them.
+    #[must_use]
     pub const fn called(mut self, one: &'static str, several: &'static str) -> Self {
         self.noun = Some(Noun { one, several });
         self

@@ -49,6 +49,7 @@ impl Problem {
     }
 
     /// The same, told and lived with.
+    #[must_use]
     pub fn into_warning(self) -> Self {
         Self { severity: Severity::Warning, ..self }
     }

@@ -51,8 +51,8 @@ impl Reading<'_> {
             Some(Known::Value | Known::Superseded) => {}
             None => {
                 let cause = match section {
-                    "" => format!("there is no section `{text}`"),
-                    section => format!("`{text}` is no key of `{section}`"),
+                    "" => format!("unknown section `{text}`"),
+                    section => format!("unknown key `{text}` in `{section}`"),
                 };
                 let remedy = self.remedy(text, section, &key.span);
                 self.error(&key.span, cause, remedy);

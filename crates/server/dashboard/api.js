@@ -1,9 +1,9 @@
-// The admin API. The token is a variable of this module and nowhere else: not in an address, not in what a browser keeps.
+// Client of the admin API. The token is only in a variable of this module: not in URLs, not in browser storage.
 
 let token = null;
 const watchers = new Set();
 
-/** What the API refused, as its problem details say it. */
+/** An error response of the API, with its problem details. */
 export class Refused extends Error {
   constructor(status, problem, retryAfter = null) {
     super(problem.detail || problem.title || `The answer was ${status}.`);
@@ -20,22 +20,22 @@ export function useToken(text) {
   token = text;
 }
 
-/** Is called with a `Refused` for whoever asks without the right to. */
+/** Called with a `Refused` for unauthorized requests. */
 export function onUnauthorised(watcher) {
   watchers.add(watcher);
 }
 
-/** Nobody waits longer; the server itself ends what takes 30 seconds. */
+/** Request timeout. The server itself ends requests after 30 seconds. */
 const LONGEST_MS = 35_000;
 
-/** Asks, and leaves the answer unread; refusals are thrown. Only what is endless may take as long as it likes. */
+/** Sends a request and returns the response unread; throws error responses. Only event streams have no timeout. */
 export async function ask(path, { method = "GET", body, signal: given, isEndless = false } = {}) {
   const signals = [given, isEndless ? null : AbortSignal.timeout(LONGEST_MS)].filter(Boolean);
   const signal = AbortSignal.any(signals);
   const headers = { Accept: "application/json" };
   if (token !== null) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  // What clients sent is not for the browser to keep on a disk.
+  // Responses contain clients' values and must not be stored on disk.
   const sent = body === undefined ? undefined : JSON.stringify(body);
   const answer = await fetch(`/api/v1${path}`, { method, headers, body: sent, signal, cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" });
   if (answer.ok) return answer;
@@ -44,7 +44,7 @@ export async function ask(path, { method = "GET", body, signal: given, isEndless
   throw refused;
 }
 
-/** The answer's JSON. */
+/** Sends a request and returns the JSON of the response. */
 export async function get(path, options) {
   return (await ask(path, options)).json();
 }
@@ -52,7 +52,7 @@ export async function get(path, options) {
 export const post = (path, body = {}) => get(path, { method: "POST", body });
 export const put = (path, body) => get(path, { method: "PUT", body });
 
-/** A query of what is set. */
+/** A query string of the parameters that are set. */
 export function query(parameters) {
   const set = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
   return set.length === 0 ? "" : `?${new URLSearchParams(set)}`;
@@ -67,9 +67,9 @@ async function problemOf(answer) {
   }
 }
 
-/** Why something failed, in a sentence. */
+/** The error as a sentence. */
 export function why(error) {
   if (error instanceof Refused) return error.message;
-  if (error?.name === "TimeoutError") return "The server has not answered within 35 seconds. Each open dashboard of it holds a connection, and a browser has few: close some.";
-  return "The server does not answer.";
+  if (error?.name === "TimeoutError") return "The server did not respond within 35 seconds. Each open dashboard holds a connection, and browsers limit them: close some.";
+  return "The server does not respond.";
 }

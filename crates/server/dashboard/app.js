@@ -1,15 +1,15 @@
-// The page: one view at a time, by what stands behind the `#` of the address.
+// Application shell: shows one view at a time, selected by the fragment of the URL.
 
 import { hasToken, onUnauthorised, useToken } from "./api.js";
 import * as config from "./config.js";
 import * as decisions from "./decisions.js";
-import { el, set, show, tell } from "./dom.js";
+import { el, set, show, setText } from "./dom.js";
 import * as explain from "./explain.js";
 import { clock, keepTime, value } from "./format.js";
 import { record } from "./history.js";
 import * as keys from "./keys.js";
 import { connect, live, on } from "./live.js";
-import { matters } from "./matters.js";
+import { problems } from "./problems.js";
 import * as mesh from "./mesh.js";
 import * as rules from "./rules.js";
 import { notAllowed, tokenForm } from "./token.js";
@@ -47,11 +47,11 @@ function go(name) {
   else location.hash = `#/${name}`;
 }
 
-/** Shut, open or lost: told in the bar, and by a grey page. */
-function tellLink() {
+/** Shows the connection state in the bar; a lost connection turns the page gray. */
+function renderLink() {
   document.body.dataset.link = live.link;
   const texts = { connecting: "Connecting…", live: "Live", lost: `Disconnected since ${clock(live.since)}`, unauthorised: "Not authorised", forbidden: "Not allowed" };
-  tell(document.getElementById("link-text"), texts[live.link] + (live.link === "lost" && live.reason ? `: ${live.reason}` : ""));
+  setText(document.getElementById("link-text"), texts[live.link] + (live.link === "lost" && live.reason ? `: ${live.reason}` : ""));
   set(document.getElementById("retry"), "hidden", live.link !== "lost");
   set(document.getElementById("sign-out"), "hidden", isShut() || !hasToken());
   if (isShut()) {
@@ -65,30 +65,30 @@ function tellLink() {
   }
 }
 
-function tellNode() {
+function renderNode() {
   const { version } = live;
   if (version) show(document.getElementById("node"), version.node ? [value(version.node, 40), " · "] : null, `${version.storage} · ${version.version}`);
 }
 
-/** How many things are the matter, beside the view that tells of them. */
-function tellMatters() {
-  const all = matters();
+/** Shows the number of problems next to the view that describes them. */
+function renderProblems() {
+  const all = problems();
   for (const link of views.querySelectorAll("a")) {
     const own = all.filter(one => `#/${one.view}` === link.hash);
     const badge = link.querySelector(".badge");
     if (own.length === 0) badge?.remove();
-    else if (badge) tell(badge.firstChild, String(own.length));
-    else link.append(el("span", { class: "badge" }, el("span", {}, String(own.length)), el("span", { class: "hidden" }, " to look at")));
+    else if (badge) setText(badge.firstChild, String(own.length));
+    else link.append(el("span", { class: "badge" }, el("span", {}, String(own.length)), el("span", { class: "hidden" }, " problems")));
   }
 }
 
-// A name begins with what is seen: who speaks to their machine says that.
-const THEMES = [["", "Auto", "Auto: the theme is as the system has it"], ["light", "Light", "Light theme"], ["dark", "Dark", "Dark theme"]];
+// The accessible name starts with the visible text, for voice control.
+const THEMES = [["", "Auto", "Auto: theme of the system"], ["light", "Light", "Light theme"], ["dark", "Dark", "Dark theme"]];
 
-function tellTheme() {
+function renderTheme() {
   const [, text, label] = THEMES.find(([name]) => name === (document.documentElement.dataset.theme ?? ""));
   const control = document.getElementById("theme");
-  tell(control, text);
+  setText(control, text);
   set(control, "aria-label", label);
 }
 
@@ -100,24 +100,24 @@ function nextTheme() {
   try {
     localStorage.setItem("theme", name);
   } catch {
-    // It holds until the page is closed.
+    // Without storage the theme lasts until the page is closed.
   }
-  tellTheme();
+  renderTheme();
 }
 
-// A token that was changed meanwhile is asked for again.
+// Asks for the token again after it was changed on the server.
 onUnauthorised(() => live.link === "live" && connect());
 on("stats", keepTime);
 on("stats", record);
-on("link", tellLink);
-on("version", tellNode);
-for (const kind of ["stats", "config", "version", "peers"]) on(kind, tellMatters);
+on("link", renderLink);
+on("version", renderNode);
+for (const kind of ["stats", "config", "version", "peers"]) on(kind, renderProblems);
 addEventListener("hashchange", () => location.hash !== "#content" && route(true));
 document.getElementById("theme").addEventListener("click", nextTheme);
 document.getElementById("retry").addEventListener("click", connect);
 document.getElementById("sign-out").addEventListener("click", () => {
   useToken(null);
-  // What was seen goes with it: keys, notices, rules that were written.
+  // Also removes displayed data: keys, notices, edited rules.
   location.reload();
 });
 document.getElementById("skip").addEventListener("click", event => {
@@ -126,6 +126,6 @@ document.getElementById("skip").addEventListener("click", event => {
 });
 menu.addEventListener("click", () => set(menu, "aria-expanded", String(menu.getAttribute("aria-expanded") !== "true")));
 
-tellTheme();
+renderTheme();
 route(false);
 connect();

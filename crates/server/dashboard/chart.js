@@ -1,13 +1,13 @@
-// Lines over time, drawn as SVG in the pixels that there are, so that text keeps its shape.
+// Time series charts: SVG in the available pixels, so that text is not distorted.
 
-import { el, set, show, svg, tell } from "./dom.js";
+import { el, set, show, svg, setText } from "./dom.js";
 import { clock } from "./format.js";
 
 const MARGIN = { top: 12, right: 12, bottom: 24, left: 54 };
 
 /**
  * A chart of `series`: `{ name, kind, of }`, where `kind` is a class and `of` reads a point. Stacked ones are areas.
- * `ofAxis` writes the numbers beside it, where `format` says more than a number. `draw(points, from, to)` draws it anew.
+ * `ofAxis` formats axis labels if `format` is too long for them. `draw(points, from, to)` redraws the chart.
  */
 export function chart({ title, series, format, ofAxis = format, isStacked = false, height = 190, columns }) {
   const drawing = svg("svg", { role: "img", "aria-label": `${title}: nothing yet`, class: "chart", height });
@@ -40,7 +40,7 @@ export function chart({ title, series, format, ofAxis = format, isStacked = fals
   };
 }
 
-/** The number above all of them of which the half is round as well, and not so far above that the drawing is half empty. */
+/** Upper end of the axis: a round number with a round half, not much above the maximum. */
 export function roundAbove(value) {
   if (!(value > 0)) return 1;
   const size = 10 ** Math.floor(Math.log10(value));
@@ -67,7 +67,7 @@ function draw(state) {
   const last = shown.filter(point => !point.isGap).at(-1);
   const now = last ? state.series.map(one => `${one.name} ${state.format(one.of(last))}`).join(", ") : "nothing yet";
   set(drawing, "aria-label", `${state.title}. Last: ${now}.`);
-  // The line below the pointer went with the old drawing.
+  // The cursor line was removed with the old drawing.
   if (state.pointedAt !== null) point(state);
 }
 
@@ -87,14 +87,14 @@ function grid(state, scale, width) {
     return [svg("line", { class: part === 0 ? "axis" : "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }), svg("text", { class: "tick", x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" }, state.ofAxis(part * state.top))];
   });
   const momentsOf = steps => Array.from({ length: steps + 1 }, (_, index) => state.from + ((state.to - state.from) * index) / steps);
-  // As many as have room beside each other: those of another day have its date before them.
+  // As many labels as fit; times of another day include the date.
   const room = width - MARGIN.left - MARGIN.right;
   const steps = [4, 2].find(number => momentsOf(number).reduce((sum, moment) => sum + 7 * clock(moment).length + 12, 0) < room) ?? 1;
   const times = momentsOf(steps).map((moment, index) => svg("text", { class: "tick", x: scale.x(moment), y: state.height - 6, "text-anchor": index === 0 ? "start" : index === steps ? "end" : "middle" }, clock(moment)));
   return [lines, times].flat(3);
 }
 
-/** One series: a line, and an area below it where they are stacked; broken where nothing is known. */
+/** One series: a line, with an area below it if stacked, interrupted at gaps. */
 function layer(state, points, scale, one, index) {
   const runs = [[]];
   for (const point of points) {
@@ -108,7 +108,7 @@ function layer(state, points, scale, one, index) {
   return svg("g", { class: one.kind }, state.isStacked && svg("path", { class: "area", d: area }), svg("path", { class: "line", d: line }));
 }
 
-/** What was where somebody points. */
+/** Shows the values at the pointer. */
 function point(state) {
   const box = state.drawing.getBoundingClientRect();
   const scale = scaleOf(state, box.width);
@@ -124,23 +124,23 @@ function point(state) {
   const x = scale.x(near.t);
   for (const [name, value] of [["x1", x], ["x2", x], ["visibility", "visible"]]) set(cross, name, value);
   set(state.tip, "hidden", false);
-  tell(state.tip, [clock(near.t), ...state.series.map(one => `${one.name} ${state.format(one.of(near))}`)].join(" · "));
+  setText(state.tip, [clock(near.t), ...state.series.map(one => `${one.name} ${state.format(one.of(near))}`)].join(" · "));
 }
 
-/** Twenty of the points, for those who do not see the drawing. While somebody reads or marks them they stay as they are. */
+/** Twenty of the points as a table, for screen readers. It is not updated while it has focus or a selection. */
 function tabulate({ details, scroll, points, rows, series, format }) {
   const marked = document.getSelection();
   const isRead = scroll.contains(document.activeElement) || (!marked.isCollapsed && scroll.contains(marked.anchorNode));
   if (!details.open || (isRead && rows.firstChild)) return;
   const known = points.filter(one => !one.isGap);
   const step = Math.max(1, Math.ceil(known.length / 20));
-  const told = known.filter((_, index) => (known.length - 1 - index) % step === 0);
-  while (rows.childElementCount > told.length) rows.lastChild.remove();
-  while (rows.childElementCount < told.length) rows.append(el("tr", {}, el("th", { scope: "row" }), series.map(() => el("td", { class: "number" }))));
-  told.forEach((one, index) => [clock(one.t), ...series.map(each => format(each.of(one)))].forEach((text, at) => tell(rows.children[index].children[at], text)));
+  const listed = known.filter((_, index) => (known.length - 1 - index) % step === 0);
+  while (rows.childElementCount > listed.length) rows.lastChild.remove();
+  while (rows.childElementCount < listed.length) rows.append(el("tr", {}, el("th", { scope: "row" }), series.map(() => el("td", { class: "number" }))));
+  listed.forEach((one, index) => [clock(one.t), ...series.map(each => format(each.of(one)))].forEach((text, at) => setText(rows.children[index].children[at], text)));
 }
 
-/** A small line of one series without axes; the numbers are beside it. */
+/** A sparkline: one series without axes, next to its numbers. */
 export function spark(points, from, to) {
   const [width, height] = [96, 22];
   const top = points.reduce((most, one) => Math.max(most, one.refused), 0);

@@ -1,7 +1,7 @@
-// How the node is set up: what is loaded, what is wrong with it, and how loud the log is.
+// Configuration view: loaded files, their errors, components and log levels.
 
 import { get, post, put, Refused, why } from "./api.js";
-import { busy, button, choice, el, field, isBusy, keep, notify, show, tell } from "./dom.js";
+import { busy, button, choice, el, field, isBusy, keep, notify, show, setText } from "./dom.js";
 import { errorText, visibleText } from "./explain.js";
 import { exact, now, span, time, value, visible } from "./format.js";
 import { fresh, live, on } from "./live.js";
@@ -27,16 +27,16 @@ export function mount(place) {
   const update = () => {
     const { config, version } = live;
     if (!config) return;
-    tell(status, config.is_ready ? "Ready: requests are decided." : "Not ready: see what has failed below.");
-    // Told every few seconds, and mostly the same: what somebody reads or marks stays.
-    keep(errors, [config.rules, config.config], () => [mistakes("The rules have mistakes; those loaded before stay in force", config.rules), mistakes("The configuration has mistakes; the one loaded before stays in force", config.config)]);
+    setText(status, config.is_ready ? "Ready: deciding requests." : "Not ready: see the failed components below.");
+    // Updates arrive every few seconds and are mostly equal: focus and selection are kept.
+    keep(errors, [config.rules, config.config], () => [mistakes("Invalid rules; the previous rules stay active", config.rules), mistakes("Invalid configuration; the previous one stays active", config.config)]);
     keep(components, config.components, () => Object.entries(config.components ?? {}).map(([name, one]) => el("li", {}, el("span", { class: `tag ${KINDS[one.state] ?? ""}` }, one.state), " ", el("strong", {}, visible(name)), one.reason ? el("p", { class: "quiet-text" }, visible(one.reason, 400)) : null)));
     keep(about, [config, version && { ...version, uptime_ms: 0 }], () => facts(config, version).flatMap(([name, content]) => [el("dt", {}, name), el("dd", {}, content)]));
     const started = about.querySelector(".since");
-    if (started && version) tell(started, ` (${span(now() - version.started_ms)} ago)`);
+    if (started && version) setText(started, ` (${span(now() - version.started_ms)} ago)`);
   };
   update();
-  fresh("config", "/config").catch(error => tell(status, why(error)));
+  fresh("config", "/config").catch(error => setText(status, why(error)));
   if (!live.version) fresh("version", "/version").catch(() => {});
   log.read();
   const ends = [on("config", update), on("version", update)];
@@ -52,13 +52,13 @@ function facts({ rules, config }, version) {
     all.push(["Version", version.version], ["Storage", version.storage]);
     if (version.node) all.push(["Node", value(version.node, 60)]);
     all.push(["Started", el("span", {}, time(version.started_ms), el("span", { class: "since" }))]);
-    if (config?.needs_restart?.length > 0) all.push(["Not before a restart", el("span", { class: "warn" }, visible([config.needs_restart].flat().join(", "), 400))]);
+    if (config?.needs_restart?.length > 0) all.push(["After a restart", el("span", { class: "warn" }, visible([config.needs_restart].flat().join(", "), 400))]);
     all.push(["Limiting", version.enabled === false ? "off" : version.shadow_mode ? "shadow mode" : "on"]);
   }
   return all;
 }
 
-/** Exactly as the command line shows them. */
+/** Errors in the format of the command line. */
 function mistakes(heading, part) {
   if (!part?.last_error) return null;
   return el("section", { class: "panel mistakes" }, el("h2", {}, heading), part.last_error_ms ? el("p", { class: "quiet-text" }, "Found at ", time(part.last_error_ms)) : null, el("pre", { tabindex: "0" }, visibleText(part.last_error)));
@@ -70,12 +70,12 @@ async function reloadNow(control, result) {
   try {
     const answer = await post("/reload");
     const notes = Object.entries(answer).flatMap(([what, one]) => (one?.notes ?? []).map(note => `${what}: ${note}`));
-    notify("Everything is loaded anew.");
+    notify("Everything was reloaded.");
     show(result, notes.length > 0 ? el("pre", { tabindex: "0" }, visibleText(notes.join("\n"))) : null);
   } catch (error) {
     notify(why(error), "bad");
     const parts = error instanceof Refused ? Object.entries(error.problem).filter(([, one]) => one?.errors) : [];
-    show(result, parts.map(([what, one]) => [el("h3", { class: "bad" }, `Refused: ${what}`), errorText(one.errors)]).flat());
+    show(result, parts.map(([what, one]) => [el("h3", { class: "bad" }, `Invalid: ${what}`), errorText(one.errors)]).flat());
   } finally {
     busy(control, false);
   }
@@ -84,16 +84,16 @@ async function reloadNow(control, result) {
 
 function logForm() {
   const level = choice(LEVELS.map(name => [name, name]), "info");
-  const told = choice([["false", "none"], ["denied", "the refused ones"], ["true", "all"]], "false");
+  const decisions = choice([["false", "none"], ["denied", "refused only"], ["true", "all"]], "false");
   let asked = 0;
-  /** One after the other: of two at once nobody knows which is in force at the end. */
+  /** Sends changes one after the other: with two at once, the final state would be unknown. */
   let sent = Promise.resolve();
   const change = body => {
     const own = (asked += 1);
     sent = sent.then(() => put("/log", body)).then(now => {
-      // What somebody chose meanwhile stays as it was chosen.
+      // A newer choice is not overwritten by this response.
       if (own === asked) take(now);
-      notify("The log is changed, until the next start.");
+      notify("The log settings are changed until the next restart.");
     }).catch(error => {
       notify(why(error), "bad");
       if (own === asked) read();
@@ -101,13 +101,13 @@ function logForm() {
   };
   const take = now => {
     level.value = now.level;
-    told.value = String(now.decisions?.log);
+    decisions.value = String(now.decisions?.log);
   };
   const read = () => {
     const own = (asked += 1);
     get("/log").then(now => own === asked && take(now)).catch(() => {});
   };
   level.addEventListener("change", () => change({ level: level.value }));
-  told.addEventListener("change", () => change({ decisions: { log: told.value === "denied" ? "denied" : told.value === "true" } }));
-  return { box: el("div", { class: "filters" }, field("Level", level), field("Decisions in the log", told)), read };
+  decisions.addEventListener("change", () => change({ decisions: { log: decisions.value === "denied" ? "denied" : decisions.value === "true" } }));
+  return { box: el("div", { class: "filters" }, field("Level", level), field("Decisions in the log", decisions)), read };
 }

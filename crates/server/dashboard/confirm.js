@@ -1,8 +1,8 @@
-// A question before something is changed. The browser's own dialog keeps the focus inside and gives it back.
+// Confirmation dialog before changes. The browser's dialog element traps the focus and restores it.
 
 import { button, el } from "./dom.js";
 
-/** Asks; the answer is what `read` reads of the fields, or null. */
+/** Asks for confirmation; returns the result of `read`, or null. */
 export function confirmed({ title, text, act, isGrave = false, fields = [], read = () => true }) {
   return new Promise(resolve => {
     let answer = null;
@@ -19,7 +19,7 @@ export function confirmed({ title, text, act, isGrave = false, fields = [], read
     } } }, form);
     document.body.append(dialog);
     dialog.showModal();
-    // Whoever presses Enter once too often must not have done something grave.
+    // Destructive actions are not the default, so an accidental Enter does not confirm them.
     (form.querySelector("input, select") ?? (isGrave ? cancel : submit)).focus();
   });
 }

@@ -1,7 +1,7 @@
-// The last decisions, newest first, from a ring that the server keeps in memory.
+// Decisions view: the most recent decisions, newest first, from the server's ring buffer.
 
 import { get, query, why } from "./api.js";
-import { announcer, button, choice, el, field, hide, set, show, tell } from "./dom.js";
+import { announcer, button, choice, el, field, hide, set, show, setText } from "./dom.js";
 import { exact, time, value } from "./format.js";
 import { inspect, keyLink } from "./keys.js";
 import { live } from "./live.js";
@@ -13,7 +13,7 @@ export const title = "Decisions";
 const PAGE = 100;
 const MOST = 1_000;
 const AGAIN_MS = 2_000;
-/** Each question goes through all that is remembered: not one for each letter. */
+/** Delay after typing: each request scans the whole ring. */
 const PAUSE_MS = 150;
 
 export function mount(place, go) {
@@ -22,37 +22,37 @@ export function mount(place, go) {
   const list = decisionsTable(go);
   const older = button("Older", () => read(true));
   const state = el("p", { class: "quiet-text", tabindex: "-1" }, "Loading…");
-  // Who follows is not told every two seconds how many there are.
+  // While following, the count is not announced every two seconds.
   const said = announcer();
   let items = [];
   let next = null;
   let asking = null;
 
-  /** `isFollowing`: nobody asked for it, and rows may wait. */
+  /** `isFollowing`: an automatic update, which may be delayed. */
   async function read(isMore, isFollowing = false) {
-    // Who only follows does not take the place of a question.
+    // An automatic update does not replace a pending request.
     if (isFollowing && asking) return;
     asking?.abort();
     const own = (asking = new AbortController());
     try {
       const page = await get(`/decisions${query({ ...Object.fromEntries(Object.entries(filters).map(([name, control]) => [name, control.value])), value: hashed(filters.value.value), limit: PAGE, cursor: isMore ? next : null })}`, { signal: own.signal });
-      // A slower answer to an older question must not win.
+      // A late response to an earlier request is ignored.
       if (own !== asking) return;
       items = isMore ? [...items, ...page.items].slice(0, MOST) : page.items;
       next = page.next;
       list.update(items, !isFollowing);
       const missed = page.missed > 0 ? `, and ${exact(page.missed)} were not kept, because others were written or read at that moment` : "";
-      tell(state, items.length === 0 ? "" : `${exact(items.length)} shown${missed}`);
-      list.tellEmpty(page.is_on === false ? "Decisions are not remembered here: that is switched off in the configuration." : "No decision fits. The server remembers the last ones only, and none from before it started.");
-      if (!isFollowing) tell(said, state.textContent || "No decision fits.");
+      setText(state, items.length === 0 ? "" : `${exact(items.length)} shown${missed}`);
+      list.setEmptyText(page.is_on === false ? "Decisions are not recorded: recording is disabled in the configuration." : "No decision matches. The server records only the most recent ones, since its start.");
+      if (!isFollowing) setText(said, state.textContent || "No decision matches.");
       hide(older, next === null || items.length >= MOST, state);
-      // Who reads older ones does not want them swept away.
+      // Older pages are not replaced by updates.
       if (isMore) follow.checked = false;
     } catch (error) {
       if (own !== asking) return;
-      tell(state, why(error));
-      if (items.length === 0) list.tellEmpty("Not read.");
-      if (!isFollowing) tell(said, why(error));
+      setText(state, why(error));
+      if (items.length === 0) list.setEmptyText("Not read.");
+      if (!isFollowing) setText(said, why(error));
     } finally {
       if (own === asking) asking = null;
     }
@@ -65,7 +65,7 @@ export function mount(place, go) {
       clearTimeout(pause);
       pause = setTimeout(() => read(false), PAUSE_MS);
     },
-  } }, field("Outcome", filters.outcome), field("Domain", filters.domain), field("Key", filters.key), field("Value", filters.value, "Only its hash is sent. Of a text longer than 128 bytes, give the first 128: no more is kept. A credential is found by all of it"),
+  } }, field("Outcome", filters.outcome), field("Domain", filters.domain), field("Key", filters.key), field("Value", filters.value, "Only its hash is sent. For a text longer than 128 bytes, enter the first 128: the rest is not stored. A credential must be complete"),
     el("div", { class: "field check" }, el("label", {}, follow, " Follow")), button("Refresh", () => read(false)));
   show(place, el("h1", { tabindex: "-1" }, title), form, el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, older, state), said));
   set(older, "hidden", true);
@@ -81,7 +81,7 @@ export function mount(place, go) {
 
 const text = () => el("input", { type: "search", autocomplete: "off", spellcheck: "false" });
 
-// A server that was started anew counts its decisions from the beginning: their numbers alone are not theirs.
+// A restarted server numbers its decisions from the start, so the number alone does not identify one.
 function decisionsTable(go) {
   return table({ caption: "Recent decisions", isCaptionHidden: true, empty: "", keyOf: decision => `${decision.t_ms}.${decision.id}`, columns: [
     { head: "Time", cell: once(decision => time(decision.t_ms)) },

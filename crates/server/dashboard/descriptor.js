@@ -1,4 +1,4 @@
-// The fields for a domain and the parts of a descriptor.
+// Input fields for a domain and descriptor entries.
 
 import { button, el, field, set } from "./dom.js";
 import { live } from "./live.js";
@@ -6,21 +6,21 @@ import { live } from "./live.js";
 const MOST_PARTS = 16;
 let lists = 0;
 
-/** Fields and what is in them: `{ box, submit(text), read(), write(domain, entries) }`. */
+/** The fields: `{ box, submit(text), read(), write(domain, entries) }`. */
 export function descriptorFields() {
   const list = el("datalist", { id: `domains-${(lists += 1)}` });
   const domain = el("input", { required: true, autocomplete: "off", spellcheck: "false", list: list.id });
-  // The domains are those that were asked about so far.
+  // Suggests the domains seen so far.
   domain.addEventListener("focus", () => list.replaceChildren(...(live.stats?.domains ?? []).slice(0, 100).map(one => el("option", { value: one.domain }))));
   const parts = el("div", { class: "parts" });
-  const more = button("Add a part", () => add("", "").querySelector("input").focus(), { class: "quiet" });
+  const more = button("Add an entry", () => add("", "").querySelector("input").focus(), { class: "quiet" });
 
-  const another = el("p", { class: "warn", role: "status", hidden: true }, "The fields cannot hold this key: there is a line break in it, a part without a name, or more than 16 parts. What is shown of it is right; to look another one up, change the fields.");
+  const another = el("p", { class: "warn", role: "status", hidden: true }, "The fields cannot hold this key: it has a line break, an entry without a key, or more than 16 entries. The displayed part is correct; to look up another key, change the fields.");
   const submits = [];
-  /** Whether parts of what was written are in no field. */
+  /** Whether the fields cannot represent the whole key. */
   let isMore = false;
 
-  /** A field leaves out line breaks, and what is left would be another key. */
+  /** Input fields remove line breaks, which would change the key. */
   function put(control, text) {
     control.value = text;
     set(control, "aria-invalid", control.value === text ? null : "true");
@@ -32,7 +32,7 @@ export function descriptorFields() {
     for (const submit of submits) submit.disabled = isAnother;
   }
 
-  /** Each by where it is now, also where one before it went. */
+  /** Renumbers the entries after one was removed. */
   function number() {
     [...parts.children].forEach((row, index) => {
       set(row, "aria-label", `Part ${index + 1}`);
@@ -47,7 +47,7 @@ export function descriptorFields() {
     const valueField = el("input", { autocomplete: "off", spellcheck: "false", "data-part": "value" });
     put(keyField, key);
     put(valueField, value);
-    // A value without its key is no part; left out without a word, another key would be looked up.
+    // A value without a key is invalid; ignoring it would look up another key.
     valueField.addEventListener("input", () => set(keyField, "required", isFirst || valueField.value !== ""));
     const row = el("div", { class: "part", role: "group" }, field("Key", keyField), field("Value", valueField),
       !isFirst && button("Remove", () => {
@@ -66,7 +66,7 @@ export function descriptorFields() {
   add("", "");
 
   const box = el("div", { class: "descriptor" }, field("Domain", domain), list, parts, more, another);
-  // Whoever changes a field says what is meant.
+  // Editing replaces a key that the fields could not hold.
   box.addEventListener("input", event => {
     set(event.target, "aria-invalid", null);
     isMore = false;
@@ -75,7 +75,7 @@ export function descriptorFields() {
 
   return {
     box,
-    /** The button that sends what is in the fields, if they can hold it. */
+    /** The submit button; disabled if the fields cannot hold the key. */
     submit(text) {
       submits.push(el("button", { type: "submit", class: "main" }, text));
       return submits.at(-1);

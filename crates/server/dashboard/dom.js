@@ -1,13 +1,13 @@
-// Elements out of data. Text becomes text nodes and nothing else: what a client sent is never read as markup.
+// DOM helpers. Text always becomes text nodes, so clients' values are never parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with attributes, listeners (`on`) and children; `null` and `false` are left out. */
+/** Creates an element with attributes, listeners (`on`) and children; `null` and `false` are skipped. */
 export function el(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
 
-/** The same, of a drawing. */
+/** Like `el`, for SVG. */
 export function svg(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -19,7 +19,7 @@ function filled(node, { on = {}, ...attributes }, children) {
   return node;
 }
 
-/** Sets an attribute, or takes it away; what is so already is left alone. */
+/** Sets or removes an attribute, if it differs. */
 export function set(node, name, value) {
   if (value === null || value === undefined || value === false) {
     if (node.hasAttribute(name)) node.removeAttribute(name);
@@ -29,37 +29,37 @@ export function set(node, name, value) {
   if (node.getAttribute(name) !== text) node.setAttribute(name, text);
 }
 
-/** Changes a text only where it differs: readers of screens and selections stay where they are. */
-export function tell(node, text) {
+/** Sets the text, if it differs, so that screen readers and selections keep their place. */
+export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Puts these children in the place of the old ones. */
+/** Replaces the children. */
 export function show(node, ...children) {
   node.replaceChildren(...children.flat().filter(child => child !== null && child !== undefined && child !== false));
 }
 
 const kept = new WeakMap();
 
-/** Builds a place anew only where there is something else to tell: what is selected, scrolled to or focused in it stays. */
-export function keep(node, told, make) {
-  const text = JSON.stringify(told);
+/** Rebuilds the children only if the data changed, so that selection, scroll position and focus are kept. */
+export function keep(node, data, make) {
+  const text = JSON.stringify(data);
   if (kept.get(node) === text) return;
   kept.set(node, text);
   show(node, make());
 }
 
-/** A sentence for those who listen: what changed, where all of it would be too much to be read out. */
+/** A status line for screen readers that summarizes a large change. */
 export const announcer = () => el("p", { class: "hidden", role: "status" });
 
-/** A control that is busy. It is not disabled, because that would take the focus from whoever has just pressed it. */
+/** Marks a control as busy. It is not disabled, because that would remove the focus. */
 export function busy(control, isBusy) {
   set(control, "aria-disabled", isBusy ? "true" : null);
 }
 
 export const isBusy = control => control.getAttribute("aria-disabled") === "true";
 
-/** Hides a control, or shows it; who was at it goes on at `next`, and does not fall back to the top of the page. */
+/** Shows or hides a control. If it had the focus, the focus moves to `next`. */
 export function hide(control, isHidden, next) {
   if (isHidden && control === document.activeElement) next.focus({ preventScroll: true });
   set(control, "hidden", isHidden);
@@ -69,9 +69,9 @@ export function hide(control, isHidden, next) {
 export function field(label, control, hint) {
   const id = control.id || `field-${(fields += 1)}`;
   control.id = id;
-  const told = hint && el("small", { id: `${id}-hint` }, hint);
-  if (told) set(control, "aria-describedby", told.id);
-  return el("div", { class: "field" }, el("label", { for: id }, label), control, told);
+  const help = hint && el("small", { id: `${id}-hint` }, hint);
+  if (help) set(control, "aria-describedby", help.id);
+  return el("div", { class: "field" }, el("label", { for: id }, label), control, help);
 }
 
 let fields = 0;
@@ -80,15 +80,15 @@ export function button(text, act, attributes = {}) {
   return el("button", { type: "button", ...attributes, on: { click: act } }, text);
 }
 
-/** A choice among `[value, text]`. */
+/** A select element with options `[value, text]`. */
 export function choice(options, chosen) {
   return el("select", {}, options.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
 }
 
-/** Where somebody was before they went to the notices. */
+/** The element that had the focus before the notices. */
 let cameFrom = null;
 
-/** A notice that goes away by itself, unless something failed; it is read out, without taking the focus. */
+/** Shows a notice, which closes by itself unless it is an error. It is announced without taking the focus. */
 export function notify(text, kind = "good") {
   const place = document.getElementById("alerts");
   while (place.childElementCount > 3) dismiss(place.firstElementChild);
@@ -99,7 +99,7 @@ export function notify(text, kind = "good") {
   if (kind !== "bad") setTimeout(() => dismiss(notice), kind === "good" ? 8_000 : 20_000);
 }
 
-/** Takes a notice away; who was at it is back where they came from. */
+/** Closes a notice. If it had the focus, the previous element gets it back. */
 function dismiss(notice) {
   const isWithin = notice.contains(document.activeElement);
   notice.remove();

@@ -1,12 +1,12 @@
-// What comes before the rest, in the page itself: light or dark before anything is painted, and all other scripts once
-// something is. Asked for earlier, they take the browser's time before it has shown anything.
+// Inline bootstrap: applies the theme before the first paint, and loads all other scripts after it. Loading them
+// earlier would delay the first paint.
 "use strict";
 try {
-  // The choice is no secret, so the browser may keep it.
+  // The theme is not a secret, so it may be in browser storage.
   const chosen = localStorage.getItem("theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
 } catch {
-  // A browser that keeps nothing shows what its system has.
+  // Without storage the theme of the system is used.
 }
 let isBegun = false;
 const begin = () => {
@@ -15,9 +15,9 @@ const begin = () => {
   document.head.append(document.getElementById("modules").content);
   import("/assets/app.js");
 };
-// Not before all of the page is there: a browser may paint a part of it.
+// Only after the whole page has arrived: browsers may paint a part of it.
 addEventListener("DOMContentLoaded", () => {
   requestAnimationFrame(() => setTimeout(begin));
-  // A page that nobody sees is not painted.
+  // Hidden pages are not painted.
   setTimeout(begin, 500);
 });

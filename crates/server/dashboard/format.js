@@ -1,4 +1,4 @@
-// Numbers, times and whatever clients sent, as people read them.
+// Formatting of numbers, times and clients' values.
 
 import { el } from "./dom.js";
 
@@ -12,7 +12,7 @@ const DAY = 24 * HOUR;
 
 const isNumber = value => typeof value === "number" && Number.isFinite(value);
 
-/** Three digits that matter: 4, 37.2, 981. */
+/** Three significant digits: 4, 37.2, 981. */
 function digits(value) {
   const size = Math.abs(value);
   if (size === 0) return "0";
@@ -20,29 +20,29 @@ function digits(value) {
   return String(Number(value.toFixed(places)));
 }
 
-/** A number to look at: 12.3k. */
+/** A rounded number: 12.3k. */
 export function count(value) {
   if (!isNumber(value)) return NONE;
   if (Math.abs(value) < 10_000 && Number.isInteger(value)) return exact(value);
-  // What is rounded up to a thousand of one unit is one of the next.
+  // A value rounded up to 1000 of a unit is 1 of the next.
   for (const [size, unit] of UNITS) if (Math.abs(value) >= 0.9995 * size) return digits(value / size) + unit;
   return digits(value);
 }
 
-/** A number to compare: 12 345. */
+/** An exact number: 12 345. */
 export function exact(value) {
   if (!isNumber(value)) return NONE;
   return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, NARROW);
 }
 
-/** So many a second, without the unit. */
+/** A rate per second, without the unit. */
 export function rate(value) {
   if (!isNumber(value)) return NONE;
   if (value > 0 && value < 0.01) return "<0.01";
   return value < 10 ? String(Number(value.toFixed(2))) : value < 100 ? String(Number(value.toFixed(1))) : count(Math.round(value));
 }
 
-/** A part of a whole: 12.3 %. */
+/** A percentage: 12.3 %. */
 export function share(part, whole) {
   if (!isNumber(part) || !isNumber(whole) || whole <= 0) return NONE;
   const percent = (100 * part) / whole;
@@ -51,7 +51,7 @@ export function share(part, whole) {
   return `${percent.toFixed(percent < 10 || (percent > 99 && percent < 100) ? 1 : 0).replace(/\.0$/, "")}${NARROW}%`;
 }
 
-/** A short time: 1.2 ms. */
+/** A short duration: 1.2 ms. */
 export function millis(value) {
   if (!isNumber(value)) return NONE;
   const size = Math.abs(value);
@@ -61,7 +61,7 @@ export function millis(value) {
   return size < MINUTE ? `${digits(value / SECOND)}${NARROW}s` : span(value);
 }
 
-/** A long time: 2 h 5 min. */
+/** A long duration: 2 h 5 min. */
 export function span(value) {
   if (!isNumber(value)) return NONE;
   const parts = (large, small, name, lesser) => {
@@ -76,14 +76,14 @@ export function span(value) {
 
 let ahead = 0;
 
-/** Times are the server's: what a reader's clock differs from it is left out of them. */
+/** Times are based on the server's clock; the offset of the local clock is subtracted. */
 export function keepTime(stats) {
   if (isNumber(stats?.t_ms)) ahead = stats.t_ms - Date.now();
 }
 
 export const now = () => Date.now() + ahead;
 
-/** A moment, as seen from another: in 3 min, 3 min ago. */
+/** A time relative to now: in 3 min, 3 min ago. */
 export function relative(moment, from = now()) {
   if (!isNumber(moment)) return NONE;
   const away = moment - from;
@@ -94,7 +94,7 @@ export function relative(moment, from = now()) {
 const clockFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
-/** The time of day where the reader is; of another day, with its date. */
+/** The local time of day, with the date if it is another day. */
 export function clock(moment, from = Date.now()) {
   if (!isNumber(moment)) return NONE;
   const [date, today] = [new Date(moment), new Date(from)];
@@ -102,31 +102,31 @@ export function clock(moment, from = Date.now()) {
   return date.toDateString() === today.toDateString() ? time : `${dayFormat.format(date)} ${time}`;
 }
 
-/** The same as an element that has the time of everywhere in its title. */
+/** A time element with the UTC time in its title. */
 export function time(moment, text = clock(moment)) {
   if (!isNumber(moment) || Math.abs(moment) > 8.64e15) return el("span", {}, NONE);
   const everywhere = new Date(moment).toISOString();
   return el("time", { datetime: everywhere, title: everywhere.replace("T", " ").replace("Z", " UTC") }, text);
 }
 
-/** Characters that are not seen, look like a space and are none, or turn round what is near them: two keys that differ by these alone must not look the same. */
+/** Invisible characters, lookalikes of a space, and direction controls: keys that differ only by these must not look equal. */
 const HIDDEN = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu;
-/** Marks above and below a letter; more than two on one are of no language. */
+/** Combining marks; more than two on one letter do not occur in languages. */
 const MARKS = /(?<=\p{M}{2})\p{M}/gu;
 
-/** Its number: pictures of control characters are missing from the fonts of many a machine. */
+/** The code point as a number: many fonts lack the symbols for control characters. */
 const symbol = character => `⟨${character.codePointAt(0).toString(16).toUpperCase().padStart(2, "0")}⟩`;
 
-/** What a client sent, cut to so many characters and with nothing in it that is not seen. */
+/** A client's value, truncated to a number of characters, with invisible characters made visible. */
 export function visible(text, most = 80) {
   const given = String(text);
-  // Cut first: a long one must cost nothing.
+  // Truncates first, so that long values cost nothing.
   const characters = Array.from(given.slice(0, 2 * most + 2));
   const isCut = characters.length > most || given.length > 2 * most + 2;
   return characters.slice(0, most).join("").replace(HIDDEN, symbol).replace(MARKS, symbol) + (isCut ? "…" : "");
 }
 
-/** The same, apart from the direction of what is around it; more of it in the title. */
+/** The value as an element isolated from the surrounding text direction, with a longer form in the title. */
 export function value(text, most = 80) {
   const shown = visible(text, most);
   const more = visible(text, 600);
@@ -145,7 +145,7 @@ export function entries(list, most = 60) {
   return el("span", { class: "entries" }, parts.length > 0 ? parts : el("span", { class: "quiet-text" }, "(no entries)"));
 }
 
-/** A descriptor as one line of text, for names of buttons and questions. */
+/** A descriptor as one line of text, for labels and dialogs. */
 export function line(list, most = 40) {
   const all = list ?? [];
   const named = all.slice(0, 6).map(entry => `${visible(entry.key, most)}=${visible(entry.value ?? "*", most)}`).join(", ");
@@ -154,7 +154,7 @@ export function line(list, most = 40) {
 
 const PERIODS = [[SECOND, "second"], [MINUTE, "minute"], [HOUR, "hour"], [DAY, "day"], [7 * DAY, "week"], [30 * DAY, "month"], [365 * DAY, "year"]];
 
-/** A limit in words: 100 per minute. */
+/** A limit as text: 100 per minute. */
 export function limit(one) {
   const known = PERIODS.find(([length]) => length === one.period_ms)?.[1];
   const period = known ?? span(one.period_ms);

@@ -1,14 +1,14 @@
-// Rates out of counters. Five minutes are kept and no more, of so many series and no more.
+// Rates calculated from counters, for five minutes and a bounded number of series.
 
 const KEPT = 300;
 const MOST_SERIES = 200;
-/** A rate is that of the last seconds: one that jumps each second cannot be read. */
+/** Rates are averaged over these seconds, so that they are readable. */
 const SMOOTHED_OVER = 5;
-/** Counts that are further apart say nothing about any second between them. */
+/** Longer gaps between counts interrupt a series. */
 const LONGEST_GAP_MS = 5_000;
-/** Whoever is refused again within so long was never let go. */
+/** Refusals with shorter pauses count as continuous. */
 const PAUSE_MS = 15_000;
-/** A process began when it began, but for what rounding and a clock that is set make of it. */
+/** Tolerance for the start time of a process, because of rounding and clock changes. */
 const SAME_START_MS = 2_000;
 
 let points = [];
@@ -17,7 +17,7 @@ const series = new Map();
 
 export const nameOf = (domain, key) => JSON.stringify([domain, key ?? null]);
 
-/** Takes what the server counted so far. */
+/** Records a snapshot of the server's counters. */
 export function record(stats) {
   if (!stats) return;
   const now = { ...stats, byName: byName(stats) };
@@ -44,7 +44,7 @@ function keep(list, point) {
   if (list.length > KEPT) list.splice(0, list.length - KEPT);
 }
 
-/** Whether both are of one process, close together, and nothing was set back: a rate across anything else would be a lie. */
+/** Whether both snapshots are from the same process, close together, and no counter decreased; otherwise a rate would be wrong. */
 function followsOn(last, now) {
   const started = one => one.t_ms - one.uptime_ms;
   const fell = (one, before) => before !== undefined && ["ok", "over_limit", "errors"].some(field => one[field] < before[field]);
@@ -52,7 +52,7 @@ function followsOn(last, now) {
     && !fell(now.totals, last.totals) && ![...now.byName].some(([name, one]) => fell(one, last.byName.get(name)));
 }
 
-/** The server's clock was set back: nothing is kept of times that are yet to come. */
+/** Drops points in the future after the server's clock was set back. */
 function forgetAfter(moment) {
   points = points.filter(point => point.t < moment);
   for (const [name, kept] of series) series.set(name, kept.filter(point => point.t < moment));
@@ -65,7 +65,7 @@ function byName(stats) {
   return all;
 }
 
-/** Each rule by itself, with its name; where the server knows no rules of a domain, as for a gateway's limits, each of its keys. */
+/** Each rule with its name; for domains without rules, such as a gateway's limits, each key. */
 export function rulesOf(stats) {
   const each = (stats.each_rule ?? []).map(rule => ({ ...rule, name: nameOf(rule.domain, JSON.stringify(rule.path)) }));
   const domains = new Set(each.map(rule => rule.domain));
@@ -73,12 +73,12 @@ export function rulesOf(stats) {
   return [...each, ...keys.map(rule => ({ ...rule, name: nameOf(rule.domain, rule.key) }))];
 }
 
-/** Whether it was left out of what was told then. The server tells the rules that refused most so far: one that comes among them has counted before. */
+/** Whether the rule was omitted from that snapshot. The server lists only the most refusing rules, so a newly listed rule has earlier counts. */
 function isUnknown(snapshot, name) {
   return snapshot.rules_left_out > 0 && !snapshot.byName.has(name) && snapshots.at(-1).byName.get(name)?.path !== undefined;
 }
 
-/** The first and the last of the counts in which it is known. */
+/** The first and the last snapshot that include it. */
 const spanOf = name => [snapshots.find(one => !isUnknown(one, name)), snapshots.at(-1)];
 
 function recordSeries(before, now, seconds) {
@@ -88,7 +88,7 @@ function recordSeries(before, now, seconds) {
     const refused = counted.over_limit - (before.byName.get(name)?.over_limit ?? 0);
     let kept = series.get(name);
     if (!kept) {
-      // Who is never refused needs no line.
+      // Without refusals, a series needs no line.
       if (refused <= 0) continue;
       if (series.size >= MOST_SERIES) series.delete(leastRefused());
       kept = [];
@@ -104,7 +104,7 @@ function leastRefused() {
   return sums.reduce((least, one) => (one[1] < least[1] ? one : least))[0];
 }
 
-/** The time that such a share of the last seconds' requests did not pass, in milliseconds; null where there were none. */
+/** The latency quantile of the last seconds' requests in milliseconds; null without requests. */
 export function latency(part, name = null) {
   const [first, last] = spanOf(name);
   const edges = last?.latency_ms?.edges;
@@ -121,19 +121,19 @@ export function latency(part, name = null) {
   return rank > 0 ? lower : null;
 }
 
-/** Of what takes longer than this it is not known how much longer. */
-export const slowestTold = () => snapshots.at(-1)?.latency_ms?.edges?.at(-1) ?? Infinity;
+/** The last edge of the histogram; longer latencies are not distinguished. */
+export const slowestKnown = () => snapshots.at(-1)?.latency_ms?.edges?.at(-1) ?? Infinity;
 
-/** The last five minutes, in seconds. */
+/** The points of the last five minutes, one per second. */
 export const minutes = () => points;
 
-/** Requests of that time which shared a counter for want of room. */
+/** Requests in that time that shared a counter because the table was full. */
 export const overflowed = () => points.reduce((sum, point) => sum + Math.max(0, point.overflowed || 0), 0);
 
-/** The refusals of one domain or rule in that time. */
+/** Refusals of one domain or rule in that time. */
 export const refusalsOf = name => series.get(name) ?? [];
 
-/** Since when somebody is refused without a pause longer than some seconds; null where nobody is. It `isOlder` where nothing was heard before that. */
+/** Start of the current series of refusals without longer pauses; null without refusals. `isOlder` if the data starts there. */
 export function refusedSince(list) {
   let [heard, before, last, found] = [null, null, null, null];
   for (const { t, refused } of list.filter(point => !point.isGap)) {
@@ -146,7 +146,7 @@ export function refusedSince(list) {
   return last !== null && before - last <= PAUSE_MS ? found : null;
 }
 
-/** Requests a second, of all or of one: how many, and how many of them are refused or cannot be decided; null until two counts are known. */
+/** Rates of requests, refusals and errors, of all or of one series; null until there are two snapshots. */
 export function rates(name = null) {
   const [first, last] = spanOf(name);
   if (!first || first === last || last.is_counted === false) return null;

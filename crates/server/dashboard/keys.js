@@ -1,8 +1,8 @@
-// Keys: who is refused most, who spends most, who is blocked; and one of them looked at closely.
+// Keys view: most refused, highest spending and blocked keys, and details of one key.
 
 import { get, why } from "./api.js";
 import { descriptorFields } from "./descriptor.js";
-import { button, el, hide, notify, show, tell } from "./dom.js";
+import { button, el, hide, notify, show, setText } from "./dom.js";
 import { entries, exact, relative, time, value } from "./format.js";
 import { keyPanel } from "./key.js";
 import { live, on } from "./live.js";
@@ -14,7 +14,7 @@ const PAGE = 200;
 const MOST_BLOCKS = 1_000;
 const AGAIN_MS = 5_000;
 
-/** What is to be shown when the view is next opened; it is never part of an address. */
+/** The key to show when the view opens; it is never part of a URL. */
 let subject = null;
 
 export function inspect(key) {
@@ -34,16 +34,16 @@ export function mount(place) {
     const own = (asked += 1);
     try {
       const { items, next } = await get(`/blocks?limit=${most}`);
-      // A slower answer to an older question must not win.
+      // A late response to an earlier request is ignored.
       if (own !== asked) return;
-      blocked.tellEmpty("Nobody is blocked.");
+      blocked.setEmptyText("No blocked keys.");
       blocked.update(items, isMore);
       hide(more, next === null || most === MOST_BLOCKS, blocked.box.querySelector("h2"));
-      tell(blocksState, next !== null && most === MOST_BLOCKS ? "There are more; hivemind ctl blocks has all of them." : "");
+      setText(blocksState, next !== null && most === MOST_BLOCKS ? "There are more; hivemind ctl blocks lists all of them." : "");
     } catch (error) {
       if (own !== asked) return;
-      blocked.tellEmpty("Not read.");
-      tell(blocksState, why(error));
+      blocked.setEmptyText("Not loaded.");
+      setText(blocksState, why(error));
     }
   };
   const panel = keyPanel(detail, () => readBlocks());
@@ -53,13 +53,13 @@ export function mount(place) {
     await panel.show(subject);
     if (isMoved) detail.querySelector("h2")?.focus();
   };
-  const form = el("form", { class: "panel", "aria-label": "Look a key up", on: { submit: event => {
+  const form = el("form", { class: "panel", "aria-label": "Look up a key", on: { submit: event => {
     event.preventDefault();
     subject = fields.read();
     panel.show(subject).then(() => detail.querySelector("h2")?.focus());
-  } } }, el("h2", {}, "Look a key up"), fields.box, el("div", { class: "actions" }, fields.submit("Look up")));
-  const denied = rankTable("Refused most", "Refused", "Nobody was refused in the last minutes.", key => look(key, true));
-  const spent = rankTable("Spends most", "Spent", "Nothing was spent in the last minutes.", key => look(key, true));
+  } } }, el("h2", {}, "Look up a key"), fields.box, el("div", { class: "actions" }, fields.submit("Look up")));
+  const denied = rankTable("Refused most", "Refused", "No requests were refused in the last minutes.", key => look(key, true));
+  const spent = rankTable("Spends most", "Spent", "No requests were admitted in the last minutes.", key => look(key, true));
   show(place, el("h1", { tabindex: "-1" }, title),
     el("div", { class: "columns" }, form, el("section", { class: "panel" }, blocked.box, blocksState, el("div", { class: "actions" }, more))),
     detail,
@@ -86,10 +86,10 @@ export function mount(place) {
 
 const keyOf = key => JSON.stringify([key.domain, key.entries, key.is_cut ?? false]);
 
-/** Of a key that is not whole another would be looked up, and blocked. */
-const NOT_WHOLE = "longer than what is kept, or hashed: look it up by hand";
+/** A truncated key cannot be looked up or blocked: the result would be for another key. */
+const NOT_WHOLE = "truncated or hashed: look it up by hand";
 
-/** A key to click on, which is called what is seen of it, so that whoever says that reaches it; or the text of one that is not known whole. */
+/** A button for a key, whose name is the visible text, for voice control; plain text if the key is truncated. */
 export function keyLink(key, look, most = 48) {
   if (key.is_cut) return el("span", {}, entries(key.entries, most), " ", el("small", {}, `(${NOT_WHOLE})`));
   return button(entries(key.entries, most), () => look(key), { class: "as-link", title: "Inspect" });
@@ -101,13 +101,13 @@ function rankTable(caption, head, empty, look) {
   return table({ caption, empty, keyOf, columns: [
     { head: "Key", cell: keyCell(look) },
     { head: "Domain", cell: once(key => value(key.domain, 40)) },
-    // A sketch counts: in a flood, a number is the most that it can be.
+    // The sketch may overcount: the number is an upper bound.
     { head, class: "number", cell: key => (key.error > 0 ? `≤${exact(key.count)}` : exact(key.count)) },
   ] });
 }
 
 function blocksTable(look) {
-  return table({ caption: "Blocks in force", empty: "Nobody is blocked.", keyOf, columns: [
+  return table({ caption: "Active blocks", empty: "No blocked keys.", keyOf, columns: [
     { head: "Key", cell: keyCell(look) },
     { head: "Domain", cell: once(block => value(block.domain, 40)) },
     { head: "Until", cell: block => el("span", {}, time(block.until_ms), ` (${relative(block.until_ms)})`) },

@@ -1,20 +1,20 @@
-// The gateway's limits in force: what they add up to, which level says each field, and what holds them down.
+// Active limits of the gateway: effective values, the level that sets each field, and caps.
 
 import { get, query, why } from "./api.js";
 import { mayOpen } from "./credential.js";
-import { button, el, hide, tell } from "./dom.js";
+import { button, el, hide, setText } from "./dom.js";
 import { exact, limit, value } from "./format.js";
 import { live, on } from "./live.js";
 import { once, table } from "./table.js";
 
 const PAGE = 200;
 const MOST = 1_000;
-const KINDS = { http: "requests", ws_connection: "WebSockets opened", ws_message: "messages of a WebSocket", ws_open: "WebSockets open at once", ip_guard: "requests of an address, whoever they say they are" };
-/** The fields of a limit as people call them, and the levels, the nearest first. */
+const KINDS = { http: "requests", ws_connection: "WebSockets opened", ws_message: "messages of a WebSocket", ws_open: "WebSockets open at once", ip_guard: "requests of an address, regardless of identity" };
+/** Labels of a limit's fields, and the levels, nearest first. */
 const FIELDS = { requests: "requests", window: "window", burst: "burst", algorithm: "algorithm", mode: "mode", dry_run: "dry run" };
 const LEVELS = { endpoint: "endpoint", service: "service", platform: "platform", built_in: "built in" };
 
-/** `sought()` is the text that they are searched for. `read()` shows them anew, `end()` when nobody looks any more. */
+/** `sought()` returns the search text. `read()` loads and shows the limits, `end()` stops updates. */
 export function limitsPanel(sought) {
   const list = limitsTable();
   const state = el("p", { class: "quiet-text", role: "status", tabindex: "-1" });
@@ -25,29 +25,29 @@ export function limitsPanel(sought) {
   async function read(isMore = false) {
     most = isMore ? Math.min(most + PAGE, MOST) : PAGE;
     const own = (asked += 1);
-    // What is not to stand in an address fits none of them.
+    // A text that must not be part of a URL matches none.
     if (mayOpen(sought())) {
-      list.tellEmpty("Not searched.");
+      list.setEmptyText("Not searched.");
       list.update([], true);
-      tell(state, "");
+      setText(state, "");
       hide(more, true, state);
       return;
     }
     try {
       const { items, next } = await get(`/limits${query({ q: sought(), limit: most })}`);
-      // A slower answer to an older question must not win.
+      // A late response to an earlier request is ignored.
       if (own !== asked) return;
-      list.tellEmpty(sought() ? "No limit of a gateway fits." : "No gateway runs here: what is limited is in the rules alone.");
+      list.setEmptyText(sought() ? "No gateway limit matches." : "No gateway runs here: all limits are in the rules.");
       list.update(items, true);
-      tell(state, next === null ? "" : most === MOST ? `${exact(items.length)} shown; hivemind ctl limits has all of them.` : `${exact(items.length)} shown, there are more`);
+      setText(state, next === null ? "" : most === MOST ? `${exact(items.length)} shown; hivemind ctl limits has all of them.` : `${exact(items.length)} shown, there are more`);
       hide(more, next === null || most === MOST, state);
     } catch (error) {
       if (own !== asked) return;
-      list.tellEmpty("Not read.");
-      tell(state, why(error));
+      list.setEmptyText("Not read.");
+      setText(state, why(error));
     }
   }
-  // They are of the configuration, which is told again and again, and mostly the same.
+  // Configuration updates arrive repeatedly and are mostly equal.
   let seen = live.config?.config?.loaded_ms;
   const end = on("config", config => {
     const loaded = config?.config?.loaded_ms;
@@ -58,7 +58,7 @@ export function limitsPanel(sought) {
   return { box: el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, more, state)), read, end };
 }
 
-/** Which level says what: `requests, burst: service`. */
+/** Which level sets which fields: `requests, burst: service`. */
 function said(from) {
   const of = level => Object.keys(FIELDS).filter(name => from[name] === level).map(name => FIELDS[name]);
   const lines = Object.entries(LEVELS).map(([level, name]) => [name, of(level)]).filter(([, fields]) => fields.length > 0);

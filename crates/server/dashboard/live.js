@@ -1,18 +1,18 @@
-// What the server tells by itself: server-sent events, read with `fetch` because an EventSource sends no token.
+// Live data by server-sent events, read with `fetch` because an EventSource cannot send a token.
 
 import { ask, get, Refused } from "./api.js";
 
-/** Nothing for so long: the link is dead, whatever the socket says. The server says something each second. */
+/** After this silence the connection counts as dead. The server sends something each second. */
 const SILENCE_MS = 6_000;
 const BACKOFF_MS = [300, 600, 1_200, 2_500, 5_000, 10_000];
-/** Only who lived so long has a new run of tries. */
+/** A connection that lasted this long resets the backoff. */
 const ALIVE_MS = 10_000;
-/** A browser has few connections for one host: who is not seen for so long lets go of theirs. */
+/** Browsers limit connections per host, so hidden pages disconnect after this time. */
 const UNSEEN_MS = 30_000;
-/** No event is longer. */
+/** Maximum size of an event. */
 const LONGEST_EVENT = 8 << 20;
 
-/** The last of each kind, and how the link is: connecting, live, lost, unauthorised or forbidden. */
+/** The last event of each kind, and the connection state: connecting, live, lost, unauthorised or forbidden. */
 export const live = { link: "connecting", since: Date.now(), reason: null, stats: null, peers: null, top: null, config: null, version: null };
 
 const KINDS = ["stats", "peers", "top", "config", "version"];
@@ -22,17 +22,17 @@ let attempt = 0;
 let running = null;
 let timer = null;
 let rest = null;
-/** What was told on this connection. */
-let heard = new Set();
+/** Kinds of events received on this connection. */
+let received = new Set();
 
-/** Calls back on each event of a kind; the answer ends it. */
+/** Registers a listener for events of a kind; returns a function that removes it. */
 export function on(kind, listener) {
   const all = listeners.get(kind) ?? listeners.set(kind, new Set()).get(kind);
   all.add(listener);
   return () => all.delete(listener);
 }
 
-/** Calls back when other rules are in force; of the configuration much else is told. */
+/** Registers a listener for changed rules; configuration events have many other causes. */
 export function onRules(listener) {
   let seen = live.config?.rules?.loaded_ms;
   return on("config", config => {
@@ -48,7 +48,7 @@ function emit(kind) {
 }
 
 function become(link, reason = null) {
-  // It is lost since it was last live, not since the last try failed.
+  // The start of the outage is the last live moment, not the last failed attempt.
   if (link === "connecting" && live.link === "lost") return;
   if (live.link !== link) live.since = Date.now();
   live.link = link;
@@ -56,12 +56,12 @@ function become(link, reason = null) {
   emit("link");
 }
 
-/** Begins, or begins anew at once. */
+/** Connects, or reconnects immediately. */
 export function connect() {
   clearTimeout(timer);
   running?.abort();
   running = new AbortController();
-  heard = new Set();
+  received = new Set();
   listen(running);
 }
 
@@ -91,7 +91,7 @@ function lost(error) {
     return;
   }
   become("lost", error instanceof Refused ? error.message : null);
-  // By that name it will never answer: somebody has to come by another, or allow it.
+  // Retrying cannot help: the host name must be changed or allowed.
   if (error instanceof Refused && error.status === 421) return;
   const wait = Math.max(BACKOFF_MS[Math.min(attempt, BACKOFF_MS.length - 1)], error.retryAfterMs ?? 0);
   attempt += 1;
@@ -107,7 +107,7 @@ async function* chunks(body) {
   }
 }
 
-/** Lines into events: `event:` and `data:`, ended by an empty line. */
+/** Parser of event streams: `event:` and `data:` lines, terminated by an empty line. */
 class Parser {
   rest = "";
   kind = "message";
@@ -136,30 +136,30 @@ class Parser {
 
 function take(kind, data) {
   if (!KINDS.includes(kind)) return;
-  let told;
+  let event;
   try {
-    told = JSON.parse(data);
+    event = JSON.parse(data);
   } catch {
     return;
   }
-  const isAnother = kind === "version" && live.version && (live.version.started_ms !== told.started_ms || live.version.node !== told.node);
-  live[kind] = told;
-  heard.add(kind);
+  const isAnother = kind === "version" && live.version && (live.version.started_ms !== event.started_ms || live.version.node !== event.node);
+  live[kind] = event;
+  received.add(kind);
   if (live.link !== "live") become("live");
   if (Date.now() - live.since > ALIVE_MS) attempt = 0;
   if (isAnother) forgetOther();
   emit(kind);
 }
 
-/** Another process answers: what the one before it said is nobody's. */
+/** Drops the data of the previous process after another one has responded. */
 function forgetOther() {
-  for (const kind of KINDS.filter(each => live[each] !== null && !heard.has(each))) {
+  for (const kind of KINDS.filter(each => live[each] !== null && !received.has(each))) {
     live[kind] = null;
     emit(kind);
   }
 }
 
-/** Asks for something that is told seldom. */
+/** Requests data that is rarely sent as an event. */
 export async function fresh(kind, path) {
   live[kind] = await get(path);
   emit(kind);

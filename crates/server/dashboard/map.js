@@ -1,11 +1,11 @@
-// The mesh drawn: this node in the middle, its peers around it. The table below it says the same in words.
+// Mesh map: this node in the center, its peers around it. The table below contains the same data.
 
 import { el, set, show, svg } from "./dom.js";
 import { count, millis, visible } from "./format.js";
 
-/** More than these are points without names. */
+/** Above this number, peers are drawn without names. */
 const MOST_NAMED = 24;
-/** Where it is narrow it is drawn upright, so that text stays as large as it is. */
+/** On narrow screens the map is in portrait format, so that text keeps its size. */
 const SHAPES = { wide: { width: 900, height: 440, rx: 330, ry: 150 }, narrow: { width: 400, height: 520, rx: 138, ry: 190 } };
 
 export function map() {
@@ -25,13 +25,13 @@ export function map() {
   };
 }
 
-/** On an ellipse, beginning at the left, so that names have room. */
+/** Positions on an ellipse, starting at the left, so that names fit. */
 function position({ rx, ry }, cx, cy, index, number) {
   const angle = Math.PI + (2 * Math.PI * index) / Math.max(number, 1) + (number === 2 ? 0 : Math.PI / Math.max(number, 1));
   return { x: cx + rx * Math.cos(angle), y: cy + ry * Math.sin(angle) };
 }
 
-/** Whose silence is long is drawn with a broken line. */
+/** Silent peers have a dashed line. */
 function edge({ peer, x, y, cx, cy }) {
   const isStale = peer.state !== "alive" || peer.staleness_ms > 1_000;
   const label = peer.state === "alive" ? millis(peer.rtt_ms) : peer.staleness_ms === null ? "" : `silent ${millis(peer.staleness_ms)}`;
@@ -52,7 +52,7 @@ function node({ peer, x, y, cy }, number) {
   const radius = number > MOST_NAMED ? 10 : 24;
   const sign = { alive: "✓", suspect: "?", dead: "✕", quarantined: "!" }[peer.state] ?? "?";
   const isNamed = number <= MOST_NAMED;
-  // Away from the middle, where no line is in the way.
+  // On the outer side, away from the lines.
   const [nameY, moreY] = y < cy ? [y - radius - 24, y - radius - 8] : [y + radius + 18, y + radius + 34];
   return svg("g", { class: `peer ${peer.state}` },
     svg("polygon", { points: hexagon(x, y, radius) }),

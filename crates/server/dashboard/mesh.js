@@ -1,8 +1,8 @@
-// The mesh: who is in it, how each peer is, and who holds which rights.
+// Mesh view: members, state of each peer, and held allowance.
 
 import { post, why } from "./api.js";
 import { confirmed } from "./confirm.js";
-import { button, el, notify, show, tell } from "./dom.js";
+import { button, el, notify, show, setText } from "./dom.js";
 import { count, exact, millis, value, visible } from "./format.js";
 import { fresh, live, on } from "./live.js";
 import { map } from "./map.js";
@@ -23,19 +23,19 @@ export function mount(place) {
     const all = live.peers?.peers ?? [];
     const isMesh = all.length > 0 || live.version?.storage === "mesh";
     drawn.hidden = listed.hidden = !isMesh;
-    tell(summary, isMesh ? sentence(all) : "This node shares its limits with no other: its storage is no mesh.");
+    setText(summary, isMesh ? sentence(all) : "This node is not part of a mesh: its limits are not shared with peers.");
     drawing.draw(live.version?.node ?? "this node", all);
     peers.update(all);
   };
   update();
-  fresh("peers", "/peers").catch(error => tell(summary, why(error)));
+  fresh("peers", "/peers").catch(error => setText(summary, why(error)));
   const ends = [on("peers", update), on("version", update)];
   return () => ends.forEach(end => end());
 }
 
 function sentence(all) {
   const lost = all.filter(peer => peer.state !== "alive");
-  if (all.length === 0) return "No peer is known yet.";
+  if (all.length === 0) return "No known peers yet.";
   if (lost.length === 0) return all.length === 1 ? "The one peer is alive." : `All ${all.length} peers are alive.`;
   const names = lost.slice(0, 3).map(peer => `${visible(peer.name, 40)} (${peer.state})`).join(", ");
   return `${lost.length} of ${all.length} peers ${lost.length === 1 ? "is" : "are"} not alive: ${names}${lost.length > 3 ? " and others" : ""}.`;
@@ -45,7 +45,7 @@ const KINDS = { alive: "good", suspect: "warn", dead: "bad", quarantined: "bad" 
 
 function peersTable() {
   const number = (head, cell) => ({ head, class: "number", cell });
-  return table({ caption: "Peers", empty: "No peer is known yet.", keyOf: peer => peer.name, columns: [
+  return table({ caption: "Peers", empty: "No known peers yet.", keyOf: peer => peer.name, columns: [
     { head: "Peer", cell: once(peer => value(peer.name, 40)) },
     { head: "State", cell: peer => el("span", { class: `tag ${KINDS[peer.state] ?? ""}` }, peer.state) },
     { head: "Member", cell: peer => (peer.member ? "yes" : "no") },
@@ -61,7 +61,7 @@ function peersTable() {
   ] });
 }
 
-/** Only who is gone can be given up. */
+/** Only a dead peer can be forgotten. */
 function forgetCell(peer, cell) {
   if (peer.state !== "dead") return "";
   if (cell.firstElementChild) return undefined;
@@ -71,7 +71,7 @@ function forgetCell(peer, cell) {
     try {
       await post(`/peers/${encodeURIComponent(peer.name)}/forget`);
       notify(`${visible(peer.name)} is given up.`);
-      // Its row goes, and the button in it.
+      // Its row and button will be removed.
       document.querySelector("h1")?.focus();
     } catch (error) {
       notify(why(error), "bad");

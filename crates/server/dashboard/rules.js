@@ -1,8 +1,8 @@
-// The rules as they are loaded: which there are, what they allow, and where they are written.
+// Rules view: active rules with their limits and places.
 
 import { get, query, why } from "./api.js";
 import { mayOpen } from "./credential.js";
-import { button, el, field, hide, set, show, tell } from "./dom.js";
+import { button, el, field, hide, set, show, setText } from "./dom.js";
 import { clock, count, entries, limit, now, value } from "./format.js";
 import { limitsPanel } from "./limits.js";
 import { live, onRules } from "./live.js";
@@ -12,7 +12,7 @@ export const title = "Rules";
 
 const PAGE = 200;
 const MOST = 5_000;
-/** The server gives no more in one answer. */
+/** Maximum page size of the server. */
 const MOST_AT_ONCE = 1_000;
 const AGAIN_MS = 5_000;
 
@@ -28,15 +28,15 @@ export function mount(place) {
   let asked = 0;
   let waiting = 0;
 
-  /** `most`: as many as are shown already, where they are read again for their counts. */
+  /** `most`: the number of displayed rules, when only their counts are updated. */
   async function read(isMore, most = PAGE, isAsked = true) {
     const own = (asked += 1);
     if (mayOpen(search.value)) {
       items = [];
       next = null;
-      list.tellEmpty("Not searched.");
+      list.setEmptyText("Not searched.");
       list.update(items, true);
-      tell(state, "Not sent: this looks like a credential. Search for its key.");
+      setText(state, "Not sent: this looks like a credential. Search for its key.");
       hide(more, true, state);
       return;
     }
@@ -46,16 +46,16 @@ export function mount(place) {
       if (own !== asked) return;
       items = isMore ? [...items, ...page.items].slice(0, MOST) : page.items;
       next = page.next;
-      list.tellEmpty(search.value || domain.value ? "No rule fits." : "There are no rules: nobody is limited.");
+      list.setEmptyText(search.value || domain.value ? "No rule matches." : "No rules: requests are not limited.");
       list.update(items, isAsked);
-      // So many are not read again and again.
+      // Long lists are not updated periodically.
       const counted = items.length > MOST_AT_ONCE ? `; counted at ${clock(now())}` : "";
-      tell(state, (next ? `${items.length} shown, there are more` : `${items.length} ${items.length === 1 ? "rule" : "rules"}`) + counted);
+      setText(state, (next ? `${items.length} shown, there are more` : `${items.length} ${items.length === 1 ? "rule" : "rules"}`) + counted);
       hide(more, next === null || items.length >= MOST, state);
     } catch (error) {
       if (own !== asked) return;
-      tell(state, why(error));
-      if (items.length === 0) list.tellEmpty("Not read.");
+      setText(state, why(error));
+      if (items.length === 0) list.setEmptyText("Not read.");
     } finally {
       waiting -= 1;
     }
@@ -71,11 +71,11 @@ export function mount(place) {
       clearTimeout(pause);
       pause = setTimeout(all, 150);
     },
-  } }, field("Search", search, "Sent in an address, which proxies write down: no credentials"), field("Domain", domain), state);
+  } }, field("Search", search, "Sent in a URL, which proxies log: do not enter credentials"), field("Domain", domain), state);
   show(place, el("h1", { tabindex: "-1" }, title), form, el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, more)), ofGateway.box);
   set(more, "hidden", true);
   all();
-  // Loaded anew: shown anew.
+  // Shows the rules again after a reload.
   const end = onRules(() => read(false));
   const timer = setInterval(() => {
     if (document.hidden || live.link !== "live" || waiting > 0 || items.length > MOST_AT_ONCE) return;
@@ -89,18 +89,18 @@ export function mount(place) {
   };
 }
 
-/** What a rule allows. */
+/** The limits of a rule. */
 export function limits(rule) {
   if (rule.unlimited) return "unlimited";
-  if (rule.limits.length === 0) return "no limit: lets through";
+  if (rule.limits.length === 0) return "no limit: admits";
   return rule.limits.map(limit).join(", and ");
 }
 
 export const where = rule => `${rule.file}:${rule.line}`;
 
-// Numbers of rules are given anew at each load: a row is of a rule as it is written.
+// Rule numbers change at each load, so rows are identified by the rule's text.
 function rulesTable() {
-  return table({ caption: "Rules in force", isCaptionHidden: true, empty: "", keyOf: rule => JSON.stringify({ ...rule, ok: 0, over_limit: 0 }), columns: [
+  return table({ caption: "Active rules", isCaptionHidden: true, empty: "", keyOf: rule => JSON.stringify({ ...rule, ok: 0, over_limit: 0 }), columns: [
     { head: "Rule", cell: once(rule => el("span", {}, entries(rule.path), rule.name ? [" ", el("span", { class: "tag" }, value(rule.name, 40))] : null)) },
     { head: "Domain", cell: once(rule => value(rule.domain, 40)) },
     { head: "Allows", cell: once(rule => el("span", {}, limits(rule), rule.mode && rule.mode !== "enforce" ? [" ", el("span", { class: "tag warn" }, rule.mode)] : null)) },

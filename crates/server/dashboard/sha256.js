@@ -1,9 +1,9 @@
-// What is sent of a value that is sought: its hash, as the server shows it of what opens something. Addresses are what proxies write
-// down, and nobody knows beforehand whether a value is a password. Browsers have SHA-256 for pages of https alone, so it is here.
+// SHA-256 of a searched value, in the form in which the server displays credentials. URLs are logged by proxies, and any
+// value may be a password. Browsers offer SHA-256 only to https pages, so it is implemented here.
 
 const SHOWN = /^sha256:[0-9a-f]{16}$/;
 
-/** The first bits of the roots of the first primes: square roots to begin with, cube roots for each round. */
+/** The first bits of the roots of the first primes: square roots for the initial state, cube roots for the rounds. */
 const PRIMES = Array.from({ length: 312 }, (_, number) => number).filter(number => number > 1 && Array.from({ length: number }, (_, by) => by).every(by => by < 2 || number % by !== 0)).slice(0, 64);
 const fraction = root => Math.floor((root - Math.floor(root)) * 2 ** 32);
 const BEGIN = PRIMES.slice(0, 8).map(prime => fraction(Math.sqrt(prime)));
@@ -11,7 +11,7 @@ const ROUNDS = PRIMES.map(prime => fraction(Math.cbrt(prime)));
 
 const turned = (word, by) => (word >>> by) | (word << (32 - by));
 
-/** The words of a message, with its end marked and its length in bits behind it. */
+/** The words of a padded message. */
 function padded(bytes) {
   const words = new Uint32Array(((bytes.length + 8) >> 6) * 16 + 16);
   [...bytes, 0x80].forEach((byte, at) => (words[at >> 2] |= byte << (24 - 8 * (at % 4))));
@@ -41,7 +41,7 @@ function digest(bytes) {
   return state;
 }
 
-/** `sha256:` and 16 digits; nothing of nothing, and what is such a hash as it is. */
+/** `sha256:` and 16 digits; an empty value and an existing hash stay unchanged. */
 export function hashed(text) {
   if (text === "" || SHOWN.test(text)) return text;
   const [first, second] = digest(new TextEncoder().encode(text));

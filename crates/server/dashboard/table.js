@@ -1,35 +1,35 @@
-// Tables whose rows stay the same elements while their numbers change: focus and selection survive a tick.
+// Tables that update in place, so that focus and selection survive updates.
 
-import { el, set, show, tell } from "./dom.js";
+import { el, set, show, setText } from "./dom.js";
 
 const LOADING = "Loading…";
 
 /**
- * `columns`: `{ head, class, cell(item, place) }`, where `cell` gives a text, or a node that it may have put there before.
- * `keyOf` says which row is whose; those of one key have a row each, in their order. `update(items)` shows them, or that nothing
- * is known yet where they are none; while somebody points at a row, or has the focus in it, rows neither come nor go nor move,
- * unless `isAsked` says that this somebody wants it so.
+  * `columns`: `{ head, class, cell(item, place) }`, where `cell` returns a text or a node, which may be the existing one.
+  * `keyOf` identifies rows; items with the same key have separate rows, in order. `update(items)` shows the items, or
+  * "Loading" without a list. While a row is hovered or has the focus, rows are not added, removed or moved, unless
+  * `isRequested` says that the user requested the update.
  */
 export function table({ caption, columns, keyOf, empty, isCaptionHidden = false }) {
-  // Roles are written down because some browsers take them from what is not laid out as a table.
+  // Explicit roles, because some browsers drop them from tables with another layout.
   const body = el("tbody", { role: "rowgroup" });
   const head = el("tr", { role: "row" }, columns.map(column => el("th", { scope: "col", role: "columnheader", class: column.class }, column.head || el("span", { class: "hidden" }, column.name))));
   const element = el("table", { class: "cards", role: "table" }, el("caption", { class: "hidden" }, caption), el("thead", { role: "rowgroup" }, head), body);
   const none = el("p", { class: "empty" }, LOADING);
   const scroll = el("div", { class: "scroll", hidden: true, role: "region", "aria-label": caption }, element);
-  const waits = el("p", { class: "waits", hidden: true }, "Rows wait while you are at them");
-  // The heading is there also when there is nothing below it.
+  const waits = el("p", { class: "waits", hidden: true }, "Updates paused while this table has focus");
+  // The heading is displayed even for an empty table.
   const box = el("div", { class: "table" }, isCaptionHidden ? null : el("h2", { tabindex: "-1" }, caption), scroll, waits, none);
   const rows = new Map();
-  /** What is to be shown when nobody is at a row any more. */
+  /** Items to show when the table loses hover and focus. */
   let waiting = null;
 
-  function update(told, isAsked = false) {
-    // That there is nobody is said only where it is known.
-    tell(none, told ? empty : LOADING);
-    const items = told ?? [];
+  function update(list, isRequested = false) {
+    // The text for an empty list is shown only after it was loaded.
+    setText(none, list ? empty : LOADING);
+    const items = list ?? [];
     const keys = distinct(items.map(keyOf));
-    const isHeld = !isAsked && body.matches(":hover, :has(:focus-visible)");
+    const isHeld = !isRequested && body.matches(":hover, :has(:focus-visible)");
     const isSame = keys.length === rows.size && keys.every((key, index) => body.children[index] === rows.get(key));
     waiting = isHeld && !isSame ? items : null;
     set(waits, "hidden", waiting === null);
@@ -59,20 +59,20 @@ export function table({ caption, columns, keyOf, empty, isCaptionHidden = false 
 
   const goOn = () => waiting && update(waiting);
   body.addEventListener("pointerleave", goOn);
-  // The focus is where it goes to only after this.
+  // The focus moves only after this event.
   body.addEventListener("focusout", () => setTimeout(goOn));
-  // A place to scroll is a place to stop at, and no other is.
+  // Only scrollable areas are focusable.
   const watch = new ResizeObserver(() => set(scroll, "tabindex", scroll.scrollWidth > scroll.clientWidth ? "0" : null));
   watch.observe(scroll);
   watch.observe(element);
-  const tellEmpty = text => {
+  const setEmptyText = text => {
     empty = text;
-    tell(none, text);
+    setText(none, text);
   };
-  return { box, update, tellEmpty };
+  return { box, update, setEmptyText };
 }
 
-/** Each with its number among those that are equal: what is kept of two keys may be the same, and neither is shown in the other's row. */
+/** Keys with their ordinal among equal ones: two truncated keys may be equal and need separate rows. */
 function distinct(keys) {
   const seen = new Map();
   return keys.map(key => {
@@ -90,9 +90,9 @@ function emptyRow(columns) {
 
 function fill(place, content) {
   if (content === undefined) return;
-  if (typeof content === "string") tell(place, content);
+  if (typeof content === "string") setText(place, content);
   else if (place.firstChild !== content) show(place, content);
 }
 
-/** A cell that is made once for a row and kept. */
+/** A cell that is created once per row. */
 export const once = make => (item, place) => (place.firstChild ? undefined : make(item));

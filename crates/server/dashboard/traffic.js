@@ -1,13 +1,13 @@
-// The overview: what is refused, whom it meets, and since when; then everything else.
+// Overview: refusals, affected keys and their start first, then all other statistics.
 
 import { chart, spark } from "./chart.js";
-import { el, keep, set, show, tell } from "./dom.js";
+import { el, keep, set, show, setText } from "./dom.js";
 import { clock, count, entries, exact, millis, rate, share, value } from "./format.js";
-import { latency, minutes, nameOf, rates, refusalsOf, refusedSince, rulesOf, slowestTold } from "./history.js";
+import { latency, minutes, nameOf, rates, refusalsOf, refusedSince, rulesOf, slowestKnown } from "./history.js";
 import { inspect, keyLink } from "./keys.js";
 import { rateOf, reasonOf } from "./refusals.js";
 import { live, on } from "./live.js";
-import { matters } from "./matters.js";
+import { problems } from "./problems.js";
 import { once, table } from "./table.js";
 
 const SPAN_MS = 5 * 60_000;
@@ -16,8 +16,8 @@ const MOST_ROWS = 50;
 export const title = "Overview";
 
 export function mount(place, go) {
-  const headline = el("p", { class: "headline" }, "Waiting for the first figures…");
-  const attention = el("ul", { class: "matters" });
+  const headline = el("p", { class: "headline" }, "Waiting for the first data…");
+  const attention = el("ul", { class: "problems" });
   const tiles = tilesOf();
   const traffic = chart({ title: "Requests per second", isStacked: true, format: rate, series: [
     { name: "refused", kind: "refused", of: point => point.refused },
@@ -29,13 +29,13 @@ export function mount(place, go) {
     { name: "p50", kind: "usual", of: point => point.p50 },
   ] });
   const refused = refusedTable(go);
-  const domains = seriesTable("Domains", "No domain was asked about yet.", domain => nameOf(domain.domain), [
+  const domains = seriesTable("Domains", "No requests for any domain yet.", domain => nameOf(domain.domain), [
     { head: "Domain", cell: once(domain => value(domain.domain)) },
   ], [
     { head: "p50", class: "number", cell: domain => delay(latency(0.5, nameOf(domain.domain))) },
     { head: "p99", class: "number", cell: domain => delay(latency(0.99, nameOf(domain.domain))) },
   ], false);
-  const rules = seriesTable("Rules", "No rule has met a request yet.", rule => rule.name, [
+  const rules = seriesTable("Rules", "No rule has matched a request yet.", rule => rule.name, [
     { head: "Rule", cell: once(rule => (rule.path ? entries(rule.path) : value(rule.key, 60))) },
     { head: "Domain", cell: once(rule => value(rule.domain, 40)) },
   ], [], true);
@@ -55,13 +55,13 @@ export function mount(place, go) {
     domains.update(busiest(live.stats.domains, domain => nameOf(domain.domain)).slice(0, MOST_ROWS));
     const met = busiest(rulesOf(live.stats), rule => rule.name);
     rules.update(met.slice(0, MOST_ROWS));
-    tellMore(moreRules, Math.max(0, met.length - MOST_ROWS) + (live.stats.rules_left_out ?? 0));
-    tellHeadline(headline);
-    tellMatters(attention);
+    renderMore(moreRules, Math.max(0, met.length - MOST_ROWS) + (live.stats.rules_left_out ?? 0));
+    renderHeadline(headline);
+    renderProblems(attention);
   };
   const others = () => {
     refused.update(live.top?.denied?.keys?.slice(0, 8));
-    tellMatters(attention);
+    renderProblems(attention);
   };
   tick();
   others();
@@ -83,41 +83,41 @@ function tilesOf() {
     box: el("dl", { class: "tiles", "aria-live": "off" }, Object.values(all).map(one => one.box)),
     update(stats) {
       const now = rates();
-      tell(all.requests.number, rate(now?.requests));
-      tell(all.refused.number, rate(now?.refused));
-      tell(all.undecided.number, rate(now?.errors));
+      setText(all.requests.number, rate(now?.requests));
+      setText(all.refused.number, rate(now?.refused));
+      setText(all.undecided.number, rate(now?.errors));
       all.undecided.box.classList.toggle("on", now?.errors > 0);
-      tell(all.share.number, now?.requests > 0 ? share(now.refused, now.requests) : "–");
-      tell(all.share.note, `${count(stats.totals.over_limit)} of ${count(stats.totals.ok + stats.totals.over_limit)} since the start`);
-      tell(all.p50.number, delay(latency(0.5)));
-      tell(all.p99.number, delay(latency(0.99)));
-      // Elsewhere they are counted where they are kept.
+      setText(all.share.number, now?.requests > 0 ? share(now.refused, now.requests) : "–");
+      setText(all.share.note, `${count(stats.totals.over_limit)} of ${count(stats.totals.ok + stats.totals.over_limit)} since the start`);
+      setText(all.p50.number, delay(latency(0.5)));
+      setText(all.p99.number, delay(latency(0.99)));
+      // Redis counts its own keys.
       const isHere = stats.keys_in_memory > 0 || ["memory", "mesh"].includes(live.version?.storage);
-      tell(all.keys.number, isHere ? count(stats.keys_in_memory) : "–");
-      tell(all.keys.note, isHere && stats.max_keys ? `of at most ${count(stats.max_keys)}` : "in this node");
+      setText(all.keys.number, isHere ? count(stats.keys_in_memory) : "–");
+      setText(all.keys.note, isHere && stats.max_keys ? `of at most ${count(stats.max_keys)}` : "in this node");
       const isRefusing = now?.refused > 0;
       for (const one of [all.refused, all.share]) one.box.classList.toggle("on", isRefusing);
     },
   };
 }
 
-/** A time to decide; of what took longest it is only known that it took longer. */
-const delay = value => (value !== null && value !== undefined && value >= slowestTold() ? `≥${millis(value)}` : millis(value));
+/** A latency; values beyond the histogram are shown as a lower bound. */
+const delay = value => (value !== null && value !== undefined && value >= slowestKnown() ? `≥${millis(value)}` : millis(value));
 
-/** A page that was opened just now shows a minute, and grows to five. */
+/** A new page shows one minute, and grows to five. */
 function shownFrom() {
   const to = live.stats.t_ms;
   return Math.max(to - SPAN_MS, Math.min(minutes()[0]?.t ?? to, to - 60_000));
 }
 
-/** One sentence: how much, and since when. */
-function tellHeadline(headline) {
+/** Headline: share of refused requests, and since when. */
+function renderHeadline(headline) {
   const only = text => {
-    delete headline.dataset.told;
-    tell(headline, text);
+    delete headline.dataset.text;
+    setText(headline, text);
   };
   if (live.stats.is_counted === false) {
-    only("Requests are not counted here: how many come in, and how many are refused, is not known.");
+    only("Requests are not counted: request and refusal rates are unknown.");
     return;
   }
   const now = rates();
@@ -125,7 +125,7 @@ function tellHeadline(headline) {
   const failing = now.errors > 0 ? `${rate(now.errors)} requests a second cannot be decided. ` : "";
   const since = refusedSince(minutes());
   if (!since) {
-    only(failing.trim() || (now.requests > 0 ? "Nobody is refused." : "No requests come in."));
+    only(failing.trim() || (now.requests > 0 ? "No requests are refused." : "No requests arrive."));
     return;
   }
   const began = since.isOlder ? `since ${clock(since.since)} at the latest` : `since ${clock(since.since)}`;
@@ -133,22 +133,22 @@ function tellHeadline(headline) {
   const worst = names[0]?.[1] > 0 ? [", most of it in ", value(names[0][0], 40)] : [];
   const text = `${failing}${share(now.refused, now.requests)} of all requests are refused, ${began}`;
   const whole = text + (worst[1]?.textContent ?? "");
-  // Built anew only when it says something else: it may be selected.
-  if (headline.dataset.told === whole) return;
-  headline.dataset.told = whole;
+  // Rebuilt only if the text changed, because it may be selected.
+  if (headline.dataset.text === whole) return;
+  headline.dataset.text = whole;
   show(headline, text, ...worst, ".");
 }
 
-function tellMatters(list) {
-  const all = matters();
+function renderProblems(list) {
+  const all = problems();
   list.hidden = all.length === 0;
   keep(list, all, () => all.map(one => el("li", { class: one.kind }, el("span", { class: "sign", "aria-hidden": "true" }, one.kind === "bad" ? "✕" : "!"), el("a", { href: `#/${one.view}` }, one.text))));
 }
 
 function refusedTable(go) {
   return table({
-    caption: "Who is refused, and why",
-    empty: "Nobody was refused in the last minutes.",
+    caption: "Refused keys and reasons",
+    empty: "No requests were refused in the last minutes.",
     keyOf: key => JSON.stringify([key.domain, key.entries, key.is_cut ?? false]),
     columns: [
       { head: "Key", cell: once(key => keyLink(key, () => {
@@ -163,18 +163,18 @@ function refusedTable(go) {
   });
 }
 
-/** The ones that refuse most, then the busiest. */
+/** Most refusing first, then busiest. */
 function busiest(list, name) {
-  // What nobody ever asked for is left out.
+  // Entries without requests are omitted.
   const rated = (list ?? []).filter(one => one.ok + one.over_limit > 0).map(one => ({ ...one, now: rates(name(one)) }));
   rated.sort((one, other) => (other.now?.refused ?? 0) - (one.now?.refused ?? 0) || (other.now?.requests ?? 0) - (one.now?.requests ?? 0) || other.over_limit - one.over_limit);
   return rated;
 }
 
-/** How many rules met requests and have no row here. */
-function tellMore(note, more) {
+/** Number of matched rules without a row. */
+function renderMore(note, more) {
   set(note, "hidden", more === 0);
-  tell(note, more === 0 ? "" : `${exact(more)} more ${more === 1 ? "rule" : "rules"} met requests`);
+  setText(note, more === 0 ? "" : `${exact(more)} more ${more === 1 ? "rule" : "rules"} matched requests`);
 }
 
 function seriesTable(caption, empty, name, first, last, hasSums) {
@@ -185,6 +185,6 @@ function seriesTable(caption, empty, name, first, last, hasSums) {
     { head: "Share", class: "number", cell: one => share(one.now?.refused, one.now?.requests) },
     { head: "Refused", class: "wide", cell: one => spark(refusalsOf(name(one)), shownFrom(), live.stats.t_ms) },
     ...last,
-    ...(hasSums ? [{ head: "Refused in all", class: "number", cell: one => count(one.over_limit) }] : []),
+    ...(hasSums ? [{ head: "Refused in total", class: "number", cell: one => count(one.over_limit) }] : []),
   ] });
 }

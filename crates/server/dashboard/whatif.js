@@ -1,8 +1,8 @@
-// What if the rules were others: recent traffic, or an access log, decided again.
+// What-if view: decides recent traffic or an access log again under other rules.
 
 import { get, post, Refused, why } from "./api.js";
 import { confirmed } from "./confirm.js";
-import { announcer, busy, button, choice, el, field, isBusy, notify, set, show, tell } from "./dom.js";
+import { announcer, busy, button, choice, el, field, isBusy, notify, set, show, setText } from "./dom.js";
 import { errorText } from "./explain.js";
 import { exact } from "./format.js";
 import { outlook, verdict } from "./outlook.js";
@@ -10,39 +10,39 @@ import { filesOf } from "./yaml.js";
 
 export const title = "What if";
 
-/** The page refuses what the server would refuse anyway: a part of the rules would answer another question. */
+/** Limits of the server, checked here as well: with only a part of the rules, the result would be wrong. */
 const MOST_FILES = 256;
 const LARGEST = 8 << 20;
-const TOO_LARGE = "That log is too long, with the rules: 8 MB are taken. Send a part of it, or try it with hivemind replay.";
-/** More are not read into a page. */
+const TOO_LARGE = "Log and rules are too long: the maximum is 8 MB. Send a part of the log, or use hivemind replay.";
+/** Maximum number of rules loaded into the page. */
 const MOST_RULES = 20_000;
-const CAVEAT = "Written from what is in force: keys, values, limits and modes. Whatever else your files say is left out.";
+const CAVEAT = "Generated from the active rules: keys, values, limits and modes. Other parts of your files are omitted.";
 
-/** What was written stays while other views are looked at. */
+/** Edited files, kept while other views are open. */
 let kept = [{ name: "rules.yaml", text: "" }];
-/** What the page itself put there; whatever differs from it is somebody's work. */
+/** Content filled in by the page; anything else was edited by the user. */
 let given = JSON.stringify(kept);
-/** Whether it is the rules in force that were put there. */
-let isInForce = false;
+/** Whether that content is the active rules. */
+let isActive = false;
 
 export function mount(place) {
   const files = el("div", { class: "files" });
   const result = el("div", { class: "outlook" });
-  // All that comes out is too much to be read out.
+  // The whole result is too long to be announced.
   const said = announcer();
-  const caveat = el("p", { class: "warn caveat", hidden: !isInForce }, CAVEAT);
+  const caveat = el("p", { class: "warn caveat", hidden: !isActive }, CAVEAT);
   const source = sourceFields();
   const run = el("button", { type: "submit", class: "main" }, "Try it");
-  const begin = button("Begin with the rules in force", () => takeRules(files, caveat));
+  const begin = button("Start with the active rules", () => takeRules(files, caveat));
   const form = el("form", { on: { submit: async event => {
     event.preventDefault();
     if (isBusy(run)) return;
     busy(run, true);
-    tell(run, "Deciding…");
+    setText(run, "Deciding…");
     try {
-      tell(said, await simulate(files, source, result));
+      setText(said, await simulate(files, source, result));
     } finally {
-      tell(run, "Try it");
+      setText(run, "Try it");
       busy(run, false);
     }
   } } },
@@ -50,7 +50,7 @@ export function mount(place) {
       el("section", { class: "panel" }, el("h2", {}, "Rules"), caveat, files, el("div", { class: "actions" }, begin, openButton(files, caveat),
         button("Add a file", () => addEmpty(files), { class: "quiet" }))),
       el("div", { class: "outlook" }, el("section", { class: "panel" }, el("h2", {}, "Traffic"), source.box, el("div", { class: "actions" }, run)), result, said)));
-  show(place, el("h1", { tabindex: "-1" }, title), el("p", { class: "quiet-text" }, "Traffic is decided again under other rules. Nothing changes for anybody."), form);
+  show(place, el("h1", { tabindex: "-1" }, title), el("p", { class: "quiet-text" }, "Decides traffic again under other rules. Clients are not affected."), form);
   kept.forEach(file => add(files, file));
   return () => {
     kept = read(files);
@@ -64,7 +64,7 @@ function add(files, { name, text }) {
   area.value = text;
   const row = el("div", { class: "file", role: "group" }, field("File", nameField), field("Text", area),
     files.childElementCount > 0 && button("Remove", () => {
-      // Who pressed it goes on at a neighbour; there is always one.
+      // The focus moves to a neighbor; there is always one.
       (row.nextElementSibling ?? row.previousElementSibling).querySelector("input").focus();
       row.remove();
       number(files);
@@ -76,7 +76,7 @@ function add(files, { name, text }) {
 
 const number = files => [...files.children].forEach((row, index) => set(row, "aria-label", `File ${index + 1}`));
 
-const tooMany = what => notify(`${what}: the server takes ${MOST_FILES} files at most, and a part of them would give another answer. Try it with hivemind replay.`, "bad");
+const tooMany = what => notify(`${what}: the server accepts at most ${MOST_FILES} files, and with only a part of them the result would be wrong. Use hivemind replay.`, "bad");
 
 function addEmpty(files) {
   const have = files.childElementCount;
@@ -86,17 +86,17 @@ function addEmpty(files) {
 
 const read = files => [...files.children].map(row => ({ name: row.querySelector("[data-part=name]").value, text: row.querySelector("textarea").value }));
 
-/** Puts these files in the place of those that are there, unless somebody's work would be lost by it. */
-async function replace(files, caveat, all, areInForce) {
+/** Replaces the files; asks first if edits would be lost. */
+async function replace(files, caveat, all, areActive) {
   const now = read(files);
   const isChanged = JSON.stringify(now) !== given && now.some(file => file.text.trim() !== "");
-  const question = { title: "Replace what is written here?", act: "Replace", isGrave: true, text: "The rules were changed since they were put here, and the changes are kept nowhere else." };
+  const question = { title: "Replace the edited rules?", act: "Replace", isGrave: true, text: "Your edits are not saved anywhere else." };
   if (isChanged && !(await confirmed(question))) return;
   files.replaceChildren();
   all.forEach(file => add(files, file));
   given = JSON.stringify(read(files));
-  isInForce = areInForce;
-  set(caveat, "hidden", !isInForce);
+  isActive = areActive;
+  set(caveat, "hidden", !isActive);
 }
 
 async function takeRules(files, caveat) {
@@ -109,8 +109,8 @@ async function takeRules(files, caveat) {
       cursor = page.next ?? "";
     } while (cursor && rules.length < MOST_RULES);
     const written = cursor ? [] : filesOf(rules);
-    if (cursor) notify(`There are more than ${exact(MOST_RULES)} rules, and a part of them would give another answer. Open your files, or try it with hivemind replay.`, "bad");
-    else if (rules.length === 0) notify("There are no rules in force.", "warn");
+    if (cursor) notify(`There are more than ${exact(MOST_RULES)} rules, and with only a part of them the result would be wrong. Open your files, or use hivemind replay.`, "bad");
+    else if (rules.length === 0) notify("No active rules.", "warn");
     else if (written.length > MOST_FILES) tooMany(`There are ${exact(written.length)} domains`);
     else await replace(files, caveat, written, true);
   } catch (error) {
@@ -118,13 +118,13 @@ async function takeRules(files, caveat) {
   }
 }
 
-/** Files from the reader's own disk; they go to this server and nowhere else. */
+/** Opens local files; they are sent only to this server. */
 function openButton(files, caveat) {
   const input = el("input", { type: "file", accept: ".yaml,.yml", multiple: true, class: "hidden", tabindex: "-1", "aria-hidden": "true" });
   input.addEventListener("change", async () => {
     const chosen = [...input.files];
     input.value = "";
-    if (chosen.length > MOST_FILES) tooMany(`That are ${exact(chosen.length)} files`);
+    if (chosen.length > MOST_FILES) tooMany(`You chose ${exact(chosen.length)} files`);
     else if (chosen.length > 0) await replace(files, caveat, await Promise.all(chosen.map(async file => ({ name: file.name, text: await file.text() }))), false);
   });
   return [button("Open files…", () => input.click()), input];
@@ -138,7 +138,7 @@ function sourceFields() {
   const format = choice([["combined", "combined (nginx, Apache)"], ["jsonl", "JSON lines (hivemind replay)"]], "combined");
   const domain = el("input", { autocomplete: "off", spellcheck: "false" });
   const names = el("input", { autocomplete: "off", spellcheck: "false", value: "remote_address" });
-  const ofCombined = el("div", {}, field("Domain", domain, "Whose rules decide it; where there is one domain, it is that"), field("Entries", names, "Of the descriptor, with commas between them"));
+  const ofCombined = el("div", {}, field("Domain", domain, "The domain of the rules; optional if there is only one"), field("Entries", names, "Entries of the descriptor, separated by commas"));
   format.addEventListener("change", () => set(ofCombined, "hidden", format.value !== "combined"));
   const more = el("div", { hidden: true }, field("Access log", file), field("Format", format), ofCombined);
   const box = el("fieldset", { class: "source", on: { change: () => set(more, "hidden", recent.checked) } }, el("legend", {}, "Decide again"),
@@ -158,11 +158,11 @@ function sourceFields() {
   };
 }
 
-/** Shows what came out; the answer is the sentence that it comes to. */
+/** Runs the simulation and shows the result; returns it as a sentence. */
 async function simulate(files, source, result) {
   try {
     const asked = { rules: read(files), source: await source.read() };
-    // As it is sent: a quote takes two bytes there.
+    // Measured as JSON, where a quote takes two bytes.
     if (new Blob([JSON.stringify(asked)]).size > LARGEST) throw new Error(TOO_LARGE);
     const found = await post("/simulate", asked);
     show(result, outlook(found));
@@ -173,7 +173,7 @@ async function simulate(files, source, result) {
   }
 }
 
-/** Choices that were not made are errors of this page's own, and have their sentence. */
+/** Errors of this page, such as a missing choice, have their own text. */
 const reasonOf = error => (error.constructor === Error ? error.message : why(error));
 
 function refused(error) {

@@ -1,8 +1,8 @@
-// The rules in force, written as a file of rules: something to change and to try.
+// Active rules as rule files, to edit and simulate.
 
 const UNITS = [[365 * 86_400_000, "year"], [30 * 86_400_000, "month"], [7 * 86_400_000, "week"], [86_400_000, "day"], [3_600_000, "hour"], [60_000, "minute"], [1_000, "second"]];
 
-/** A word that YAML takes for itself, or a quoted one. */
+/** A plain YAML scalar, or a quoted one if necessary. */
 const scalar = text => (/^[A-Za-z_][A-Za-z0-9_./-]*$/.test(text) && !/^(y|yes|n|no|on|off|true|false|null)$/i.test(text) ? text : JSON.stringify(text));
 
 function limitLine(limit, name) {
@@ -17,7 +17,7 @@ function limitLine(limit, name) {
   return `{${parts.join(", ")}}`;
 }
 
-/** `[{ name, text }]`, one for each domain. */
+/** Returns `[{ name, text }]`, one file per domain. */
 export function filesOf(rules) {
   const domains = new Map();
   for (const rule of rules) {

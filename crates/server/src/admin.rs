@@ -63,8 +63,9 @@ use axum::routing::{any, get, post};
 use axum::{Extension, Router};
 use guard::Visitor;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_telemetry::Frontend;
 use hivemind_telemetry::logging::RunningLog;
-use hivemind_telemetry::trace::{Check, Door};
+use hivemind_telemetry::trace::DecisionSpan;
 use hivemind_tls::access::{Access, Grant};
 use std::sync::Arc;
 use std::time::Duration;
@@ -184,12 +185,12 @@ async fn json(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let mut check = admin.service.follow(&headers, Door::Json);
+    let mut span = admin.service.sample(&headers, Frontend::Json);
     let grant = visitor.grant.as_deref();
-    let response = respond(answer_json(&admin.service, grant, &body, check.as_mut()).await);
-    if let Some(check) = &mut check {
-        check.asks_by(&method);
-        check.is_answered_with(response.status());
+    let response = respond(answer_json(&admin.service, grant, &body, span.as_mut()).await);
+    if let Some(span) = &mut span {
+        span.set_method(&method);
+        span.record_http_status(response.status());
     }
     response
 }
@@ -210,7 +211,7 @@ fn respond(answered: Result<(bool, String), NoAnswer>) -> Response {
             let code = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
             (code, [(header::CONTENT_TYPE, "application/json")], text).into_response()
         }
-        Err(NoAnswer::Call(error @ CallError::NotItsDomain)) => {
+        Err(NoAnswer::Call(error @ CallError::DomainNotAllowed)) => {
             (StatusCode::FORBIDDEN, format!("{error}\n")).into_response()
         }
         Err(why) => bad_request(&why.to_string()),
@@ -222,12 +223,12 @@ pub(crate) async fn answer_json(
     service: &RateLimitService,
     grant: Option<&Grant>,
     body: &[u8],
-    check: Option<&mut Check>,
+    span: Option<&mut DecisionSpan>,
 ) -> Result<(bool, String), NoAnswer> {
     let mut answer = Vec::new();
     let deadline = SystemClock.now().saturating_add(ANSWERED_WITHIN);
     let request = json::request(body).map_err(NoAnswer::Json)?;
-    service.answer(&request, (grant, Door::Json), Some(deadline), check, &mut answer).await?;
+    service.should_rate_limit(&request, (grant, Frontend::Json), Some(deadline), span, &mut answer).await?;
     json::response(&answer).map_err(NoAnswer::Json)
 }
 

@@ -87,7 +87,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     // First of all, so that a signal during startup, or right after the banner, is handled.
     let signals = Signals::listen().context("listening for signals")?;
-    let stats = Stats::new(SystemClock.now()).remembering(settings.observability.decision_ring);
+    let stats = Stats::new(SystemClock.now()).with_decision_ring(settings.observability.decision_ring);
     let stats = Arc::new(stats);
     let health = Arc::new(Health::default());
     let limiting = &settings.rate_limiting;
@@ -122,7 +122,7 @@ pub(crate) async fn run(
     tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
     tokio::spawn({
         let decisions = Arc::clone(log.decisions());
-        async move { decisions.keep_telling().await }
+        async move { decisions.report_omitted().await }
     });
     screen::show(&listeners, settings, mesh.as_deref());
     let port = listeners.grpc.as_ref().and_then(|grpc| grpc.local_addr().ok()).map(|at| at.port());

@@ -41,7 +41,7 @@ pub(crate) struct Blocks {
 
 /// The index of the board that decisions read.
 struct Seen {
-    /// When the last block ends; 0 if there is none.
+    /// When the last block ends; 0 if nothing is blocked.
     ends_last: AtomicU64,
     table: ArcSwap<Table>,
     hasher: RandomState,

@@ -1,4 +1,4 @@
-//! Files that people write: read whole, refused with every mistake's place and remedy.
+//! Configuration and rule files: loading, validation and schemas. Each error has its place and remedy.
 
 mod limit_reader;
 mod reader;

@@ -12,7 +12,7 @@ mod tests;
 
 use crate::admin::answer_json;
 use crate::config::parse_rules;
-use crate::front::rls::{RateLimitService, ReadRequest};
+use crate::front::rls::{DecodedRequest, RateLimitService};
 use crate::front::websocket::scan;
 use crate::proto::envoy::service::ratelimit::v3::{
     RateLimitRequest, RateLimitResponse, rate_limit_response::Code,
@@ -24,7 +24,7 @@ use crate::storage::Storage;
 use hivemind_config::problem::Problem;
 use hivemind_core::store::{KeySeed, MemoryStore, OnRefusal, StoreOptions};
 use hivemind_core::{Clock, Descriptor, Matcher, SystemClock};
-use hivemind_telemetry::trace::Door;
+use hivemind_telemetry::Frontend;
 use hivemind_telemetry::{Stats, exposition};
 use prost::Message;
 use std::pin::pin;
@@ -74,9 +74,9 @@ fn ask_each_rule(ruleset: Ruleset) {
         let asked = Asked {
             domain: &domain,
             descriptors: &descriptors,
-            told: &metadata,
+            metadata: &metadata,
             now: SystemClock.now(),
-            door: Door::Grpc,
+            frontend: Frontend::Grpc,
         };
         let statuses = service.0.decide_at_once(&asked, None, |answer| answer.statuses.len());
         assert_eq!(statuses, Some(1));
@@ -91,7 +91,7 @@ fn ask_each_rule(ruleset: Ruleset) {
 /// they accept.
 #[must_use]
 pub fn rls_codec(bytes: &[u8]) -> bool {
-    let (ours, theirs) = (ReadRequest::read(bytes), RateLimitRequest::decode(bytes));
+    let (ours, theirs) = (DecodedRequest::decode(bytes), RateLimitRequest::decode(bytes));
     let (ours, theirs) = match (ours, theirs) {
         (Ok(ours), Ok(theirs)) => (ours, theirs),
         (Err(_), Err(_)) => return false,
@@ -99,13 +99,13 @@ pub fn rls_codec(bytes: &[u8]) -> bool {
     };
     assert_eq!((ours.domain, ours.hits_addend), (&*theirs.domain, theirs.hits_addend), "{bytes:02x?}");
     assert_eq!(ours.count(), theirs.descriptors.len(), "{bytes:02x?}");
-    for ((entries, asked), descriptor) in ours.asked().zip(&theirs.descriptors) {
+    for ((entries, decoded), descriptor) in ours.raw_descriptors().zip(&theirs.descriptors) {
         let their_entries = descriptor.entries.iter().map(|entry| (&*entry.key, &*entry.value));
         assert!(entries.iter().copied().eq(their_entries), "{bytes:02x?}");
         let their_limit = descriptor.limit.as_ref().map(|limit| (limit.requests_per_unit, limit.unit));
-        assert_eq!(asked.limit, their_limit, "{bytes:02x?}");
-        assert_eq!(asked.hits_addend, descriptor.hits_addend, "{bytes:02x?}");
-        assert_eq!(asked.is_negative_hits, descriptor.is_negative_hits, "{bytes:02x?}");
+        assert_eq!(decoded.limit, their_limit, "{bytes:02x?}");
+        assert_eq!(decoded.hits_addend, descriptor.hits_addend, "{bytes:02x?}");
+        assert_eq!(decoded.is_negative_hits, descriptor.is_negative_hits, "{bytes:02x?}");
     }
     true
 }
@@ -124,7 +124,7 @@ pub fn rls_request(bytes: &[u8]) {
         let service = service(RULESET.clone(), options);
         for _ in 0..2 {
             let mut answer = Vec::new();
-            match service.answer_at_once(bytes, None, None, &mut answer) {
+            match service.try_should_rate_limit(bytes, None, None, &mut answer) {
                 Some(Ok(())) => sound(&answer, asked, never_refuses),
                 Some(Err(error)) => assert!(!error.to_string().is_empty()),
                 None => panic!("the memory store never waits"),

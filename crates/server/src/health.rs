@@ -1,5 +1,5 @@
-//! Whether the service can be asked, and what is the matter if not. Every part of it has a state and a reason: what
-//! fails keeps it from being ready, what is degraded does not, since another node would be no better.
+//! Health and readiness of the service. Each component has a state and a reason. A failed component makes the service
+//! not ready; a degraded one does not, because other nodes would have the same problem.
 
 mod clock;
 mod component;
@@ -14,18 +14,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// What is known about the service's state.
+/// Health of the service and its components.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     has_rules: AtomicBool,
     stopping: AtomicBool,
-    /// Whether the mesh has no place for this node yet.
+    /// Whether this node is not a member of the mesh yet.
     awaits_mesh: AtomicBool,
     ready: watch::Sender<bool>,
     known: Mutex<Known>,
 }
 
-/// Which parts there are beside those that every service has.
+/// The optional components that are configured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) mesh: bool,
@@ -33,42 +33,43 @@ pub(crate) struct Parts {
     pub(crate) keys: bool,
 }
 
-/// What is the matter, with each part.
+/// The problems of each component.
 #[derive(Debug, Default)]
 struct Known {
     parts: Parts,
     rules: Files,
     configuration: Files,
-    /// Keys of it that say something else than is in force, until a restart.
+    /// Configuration keys whose changes need a restart.
     restart: Vec<String>,
-    /// Why limits hold for this node alone, or not at all, though they are to be shared.
+    /// Why the shared store is unavailable.
     store: Option<String>,
     mesh: Option<String>,
-    /// What the wall clock did, and what peers say of it.
+    /// Steps of the wall clock, and its offset to peers.
     clock: [Option<String>; 2],
-    /// Certificates that are not in force, or that clients do not accept any more, soon or yet.
+    /// Certificates that could not be loaded, are expired, expire soon, or are not valid yet.
     certificates: Vec<String>,
-    /// What is the matter with the certificate that peers see.
+    /// Problem of the mesh certificate.
     mesh_certificate: Option<String>,
-    /// Why a CA gives no certificate.
+    /// Why ACME could not obtain a certificate.
     acme: Option<String>,
-    /// Files of keys and tokens that are not in force, or let nobody in.
+    /// Key and token files that could not be loaded, or contain no keys.
     keys: Vec<String>,
 }
 
-const STOPPING: &str = "stopping: no new connections are taken";
-const NO_RULES: &str = "no rules have been loaded yet: every request is answered with an error";
-const NO_MESH: &str = "not in the mesh yet: no peer has let this node in; see `mesh.bootstrap_peers`";
-const OLD_RULES: &str = "the rules on disk are refused, those from before are in force";
-const OLD_CONFIGURATION: &str = "the configuration on disk is refused, that from before is in force";
-const RESTART: &str = "changed on disk, and needs a restart";
+const STOPPING: &str = "stopping: no new connections are accepted";
+const NO_RULES: &str = "no rules loaded yet: every request returns an error";
+const NO_MESH: &str =
+    "not a member of the mesh yet: no peer has accepted this node; check `mesh.bootstrap_peers`";
+const OLD_RULES: &str = "the rules on disk are invalid; the previous rules stay active";
+const OLD_CONFIGURATION: &str = "the configuration on disk is invalid; the previous one stays active";
+const RESTART: &str = "changed on disk, but needs a restart to take effect";
 
 impl Health {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Told once, before anybody can ask.
+    /// Sets the configured components. Called once, before the first request.
     pub(crate) fn has(&self, parts: Parts) {
         self.known().parts = parts;
     }
@@ -83,7 +84,7 @@ impl Health {
         self.known().rules.refused(why);
     }
 
-    /// With the keys that cannot be followed.
+    /// Records a loaded configuration, with the keys whose changes need a restart.
     pub(crate) fn configuration_loaded(&self, needing_restart: Vec<String>) {
         let mut known = self.known();
         known.configuration.loaded();
@@ -94,41 +95,41 @@ impl Health {
         self.known().configuration.refused(why);
     }
 
-    /// What became of the files of rules, and of that of the configuration.
+    /// The load state of the rule files and of the configuration file.
     pub(crate) fn files(&self) -> [Files; 2] {
         let known = self.known();
         [known.rules.clone(), known.configuration.clone()]
     }
 
-    /// The keys of the configuration that say something else than is in force, until a restart.
+    /// The configuration keys whose changes need a restart.
     pub(crate) fn needing_restart(&self) -> Vec<String> {
         self.known().restart.clone()
     }
 
-    /// With a line for each certificate that something is the matter with.
+    /// Sets the problems of certificates, one line each.
     pub(crate) fn certificates_are(&self, lines: Vec<String>) {
         self.known().certificates = lines;
     }
 
-    /// With a line for each file of keys or tokens that something is the matter with.
+    /// Sets the problems of key and token files, one line each.
     pub(crate) fn keys_are(&self, lines: Vec<String>) {
         self.known().keys = lines;
     }
 
-    /// Why the store that limits are shared in cannot be reached; it is ready all the same, since
-    /// it answers every request by its policy, and so would every other node.
+    /// Sets the problem of the shared store. The service stays ready: it decides by `on_error`, and
+    /// other nodes would do the same.
     pub(crate) fn store_is(&self, matter: Option<String>) {
         self.known().store = matter;
     }
 
-    /// Whether the mesh has a place for this node: it is in a view, or a guest of one.
+    /// Sets whether this node is a member or an observer of the mesh.
     pub(crate) fn mesh_is(&self, ready: bool) {
         if self.awaits_mesh.swap(!ready, Ordering::Relaxed) == ready {
             self.ready.send_replace(self.is_ready());
         }
     }
 
-    /// What is the matter with a mesh that it is in.
+    /// Sets the problem of the mesh, while this node is a member.
     pub(crate) fn mesh_matter_is(&self, matter: Option<String>) {
         self.known().mesh = matter;
     }
@@ -137,17 +138,17 @@ impl Health {
         self.known().mesh_certificate = matter;
     }
 
-    /// Why a CA that is asked for certificates gives none.
+    /// Sets the problem of ACME.
     pub(crate) fn acme_is(&self, matter: Option<String>) {
         self.known().acme = matter;
     }
 
-    /// What the wall clock did that no clock should do.
+    /// Sets the last step of the wall clock.
     pub(crate) fn clock_is(&self, matter: Option<String>) {
         self.known().clock[0] = matter;
     }
 
-    /// How the clock stands to those of peers, if that is far.
+    /// Sets the problem of this clock's offset to peers.
     pub(crate) fn clock_among_peers_is(&self, matter: Option<String>) {
         self.known().clock[1] = matter;
     }
@@ -161,7 +162,7 @@ impl Health {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Tells when that changes.
+    /// Watches readiness.
     pub(crate) fn readiness(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
     }
@@ -171,7 +172,7 @@ impl Health {
         is(&self.has_rules) && !is(&self.stopping) && !is(&self.awaits_mesh)
     }
 
-    /// What anybody may know.
+    /// The state in one phrase, for unauthenticated clients.
     pub(crate) fn word(&self) -> &'static str {
         if self.is_ready() { "ready" } else { "not ready" }
     }
@@ -181,7 +182,7 @@ impl Health {
         [is(&self.stopping), !is(&self.has_rules), is(&self.awaits_mesh)]
     }
 
-    /// A line for each thing that an operator should know.
+    /// All problems as text, one line each.
     pub(crate) fn details(&self) -> String {
         let mut lines = vec![self.word().to_owned()];
         let of_flags = self.flags().into_iter().zip([STOPPING, NO_RULES, NO_MESH]);
@@ -200,7 +201,7 @@ impl Health {
         lines.join("\n") + "\n"
     }
 
-    /// Every part of the service with its state and, where that is not good, the reason.
+    /// All components with their states and reasons.
     pub(crate) fn components(&self) -> Vec<Component> {
         let [stopping, lacks_rules, awaits_mesh] = self.flags();
         let known = self.known();
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_keeps_it_from_being_ready_and_what_is_degraded_does_not() {
+    fn failed_component_prevents_readiness_and_degraded_does_not() {
         let health = Health::default();
         health.has(Parts { mesh: true, ..Parts::default() });
         assert!(!health.is_ready() && states(&health).contains(&("rules", State::Failed)));
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_the_text_is_the_reason_of_a_component() {
+    fn each_detail_line_is_the_reason_of_a_component() {
         let health = Health::default();
         health.has(Parts { mesh: true, certificates: true, keys: true });
         health.rules_refused("r".to_owned());

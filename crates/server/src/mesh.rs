@@ -1,5 +1,5 @@
-//! The mesh as this binary runs it: how nodes are named, the certificates that vouch for their names, and a
-//! node that runs. What is shared, and how, is `hivemind-mesh`'s.
+//! Mesh integration of the binary: node names, certificates, and the running node. The mesh itself is in
+//! `hivemind-mesh` and `hivemind-mesh-net`.
 
 pub(crate) mod certs;
 mod due;

@@ -1,5 +1,5 @@
-//! What is configured follows its files: on a write, a rename, a `ConfigMap`'s swap, a request (SIGHUP is
-//! one, and the admin port takes them), and at an interval as a net where no event comes. A broken file changes nothing.
+//! Reload of rules, configuration, certificates and keys: on file system events (write, rename, `ConfigMap` swap), on
+//! request (SIGHUP or the admin API), and at an interval in case an event is missing. An invalid file changes nothing.
 
 mod configuration;
 mod keys;
@@ -22,64 +22,64 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Events of one save come in a swarm; the last of them counts.
+/// One save causes several events; the files are read this long after the last one.
 const SETTLE: Duration = Duration::from_millis(50);
-/// Where something else writes into the same folder all the time, the swarm never ends.
+/// Limit of that wait, in case another program constantly writes into the same folder.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(1);
 
-/// What is read from files and can be put in force while requests are decided.
+/// Files that can be reloaded while requests are decided.
 pub(crate) trait Followed: Send + 'static {
-    /// Everything on disk, read once: what is compared is what is loaded.
+    /// The texts on disk, read once, so that the compared and the loaded text are the same.
     type Texts;
-    /// What is wrong with it.
+    /// Problems of the files.
     type Trouble: fmt::Display;
 
-    /// The files, or folders of files, as they are named now, that the system tells of; none where looks alone do.
+    /// Files and folders to watch for events; none if only the interval is used.
     fn paths(&self) -> Vec<PathBuf>;
 
-    /// What is on disk, and a number that is equal for equal texts.
+    /// Reads the files, with a fingerprint that is equal for equal texts.
     fn read(&self) -> Result<(u64, Self::Texts), Self::Trouble>;
 
-    /// Puts it in force, whole, and says what has to be known of it; or says why nothing changed.
+    /// Activates the texts as a whole and returns notes about them, or the reason why nothing changed.
     fn load(&mut self, texts: Self::Texts) -> Result<Vec<String>, Self::Trouble>;
 
-    /// Says everywhere that what is on disk is not in force.
+    /// Reports that the files on disk are invalid and not active.
     fn refuse(&mut self, problems: &Self::Trouble);
 
-    /// Told at each look what time it is: for what changes by that alone.
+    /// Called at each check with the time, for states that depend on it.
     fn passes(&mut self, _now: Timestamp) {}
 }
 
-/// Follows files, and loads them anew when it is told to.
+/// Follows files and reloads them on events, requests, and at an interval.
 pub(crate) struct Follower<F> {
     pub(crate) followed: F,
-    /// The fingerprint of what was loaded first; none if it could not be read.
+    /// The fingerprint of the initially loaded texts; none if they could not be read.
     pub(crate) loaded: Option<u64>,
     pub(crate) interval: Duration,
     pub(crate) requests: mpsc::Receiver<Request>,
 }
 
-/// Why to look at the files.
+/// Why the files are checked.
 enum Reason {
     Change,
     Request(Request),
 }
 
 impl<F: Followed> Follower<F> {
-    /// Follows the files for ever.
+    /// Follows the files until the process ends.
     pub(crate) async fn run(mut self) {
         let (tell, mut changes) = mpsc::channel(1);
         let mut watcher = watch(&self.followed.paths(), &tell);
         let mut net = tokio::time::interval(self.interval);
-        net.tick().await; // The first comes at once, and everything has just been loaded.
+        net.tick().await; // The first tick completes immediately, and the files have just been loaded.
         let mut seen = Seen { fingerprint: self.loaded, trouble: None };
         let mut reason = Reason::Change;
         loop {
-            // Files may be slow; the other tasks of this thread are not to wait for them.
+            // Disks may be slow; other tasks of this thread must not wait for them.
             let was_in_trouble = seen.trouble.is_some();
             tokio::task::block_in_place(|| self.look(&mut seen, reason));
             self.followed.passes(SystemClock.now());
-            // A folder that was away is another one now, and nobody watches it.
+            // A folder that was missing has been created again, and the old watch does not cover it.
             if was_in_trouble && seen.trouble.is_none() {
                 drop(watcher.take());
                 watcher = watch(&self.followed.paths(), &tell);
@@ -87,7 +87,7 @@ impl<F: Followed> Follower<F> {
             reason = tokio::select! {
                 Some(request) = self.requests.recv() => Reason::Request(request),
                 _ = net.tick() => {
-                    // Nor where it was away for less than a look.
+                    // The same if it was missing only between two checks.
                     drop(watcher.take());
                     watcher = watch(&self.followed.paths(), &tell);
                     Reason::Change
@@ -100,7 +100,7 @@ impl<F: Followed> Follower<F> {
         }
     }
 
-    /// Loads what is on disk if it is not what was seen last, or if it was asked to.
+    /// Loads the files if they changed since the last check, or if a reload was requested.
     fn look(&mut self, seen: &mut Seen, reason: Reason) {
         let asked = !matches!(reason, Reason::Change);
         let outcome = match self.followed.read() {
@@ -109,8 +109,8 @@ impl<F: Followed> Follower<F> {
                 *seen = Seen { fingerprint: Some(fingerprint), trouble: None };
                 self.followed.load(texts).inspect_err(|problems| self.followed.refuse(problems))
             }
-            // Files that cannot be read may be readable at the next look, so nothing counts as
-            // seen; but what is the matter is told once, not at each look.
+            // Unreadable files may be readable at the next check, so the fingerprint is reset. The same
+            // problem is reported once, not at each check.
             Err(problems) => {
                 let trouble = Some(problems.to_string());
                 if asked || seen.trouble != trouble {
@@ -126,19 +126,19 @@ impl<F: Followed> Follower<F> {
     }
 }
 
-/// What was on disk at the last look.
+/// Result of the last check.
 struct Seen {
     fingerprint: Option<u64>,
-    /// Why it could not be read.
+    /// Why the files could not be read.
     trouble: Option<String>,
 }
 
-/// Returns when no event has come for a while.
+/// Returns when no event has arrived for a while.
 async fn settled(changes: &mut mpsc::Receiver<()>) {
-    while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|told| told.is_some()) {}
+    while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|change| change.is_some()) {}
 }
 
-/// Tells of anything that happens beside the files. Without events the interval still finds changes.
+/// Watches the folders of the files. If that fails, the interval still finds changes.
 fn watch(paths: &[PathBuf], changed: &mpsc::Sender<()>) -> Option<notify::RecommendedWatcher> {
     if paths.is_empty() {
         return None;
@@ -146,12 +146,12 @@ fn watch(paths: &[PathBuf], changed: &mpsc::Sender<()>) -> Option<notify::Recomm
     let changed = changed.clone();
     let tell = move |event: notify::Result<Event>| {
         if !event.is_ok_and(|event| is_reading(event.kind)) {
-            let _ = changed.try_send(()); // A full channel means that a look is due already.
+            let _ = changed.try_send(()); // A full channel means that a check is already pending.
         }
     };
     let unwatched = |folder: &Path, error: notify::Error| {
         let folder = folder.display();
-        tracing::warn!(%error, %folder, "the folder cannot be watched; changes are found at the interval");
+        tracing::warn!(%error, %folder, "cannot watch the folder; changes are found at the reload interval");
     };
     let folders: BTreeSet<(&Path, bool)> = paths.iter().map(|path| folder_of(path)).collect();
     let watcher = notify::recommended_watcher(tell);
@@ -165,8 +165,8 @@ fn watch(paths: &[PathBuf], changed: &mpsc::Sender<()>) -> Option<notify::Recomm
     Some(watcher)
 }
 
-/// Where to look for changes of a file, and whether also in what is below. A rename puts another file in the
-/// place of the watched one, so its folder is watched, and that alone.
+/// The folder to watch for a path, and whether to include subfolders. A rename replaces the file itself, so its
+/// folder is watched.
 fn folder_of(path: &Path) -> (&Path, bool) {
     match path.parent() {
         _ if path.is_dir() => (path, true),
@@ -175,7 +175,7 @@ fn folder_of(path: &Path) -> (&Path, bool) {
     }
 }
 
-/// Whether an event tells only that somebody reads, as every look of ours does.
+/// Whether the event is only a read, which each check causes.
 fn is_reading(kind: EventKind) -> bool {
     matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
 }

@@ -1,4 +1,4 @@
-//! Recorded requests, decided at their own times.
+//! Replay: decides recorded requests at their recorded times.
 
 mod access_log;
 mod chart;

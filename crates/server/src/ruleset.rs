@@ -1,15 +1,15 @@
-//! Rules as the service needs them: which limit answers is the core's business
-//! ([`Rules`]); what to count them under and what to say beside the verdict is here.
+//! Rule set of the service: the matching rules of the core ([`Rules`]) with the statistics names and
+//! response parts of each rule.
 
 use crate::storage::OnError;
 use hivemind_core::{Entry, Rules};
-use hivemind_telemetry::kept;
+use hivemind_telemetry::redact;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// All rules in force, with what belongs to each. Swapped whole at a reload.
+/// All rules with their extras. A reload replaces it as a whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ruleset {
     pub(crate) rules: Rules,
@@ -17,15 +17,15 @@ pub(crate) struct Ruleset {
     pub(crate) extras: Vec<Extras>,
 }
 
-/// What a rule has beside its limits.
+/// Properties of a rule other than its limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extras {
     pub(crate) place: Place,
     pub(crate) stat: StatPath,
-    /// What Envoy is told where the rule lets a request pass.
+    /// Dynamic metadata for Envoy if the rule admits a request.
     pub(crate) metadata: Option<Value>,
     pub(crate) response: Response,
-    /// What it says where the shared store cannot; none: what is said for all.
+    /// Policy while the shared store is unavailable; none: the default of the storage.
     pub(crate) on_error: Option<OnError>,
 }
 
@@ -37,8 +37,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Its file for those who are not to know what folders this machine has: as it is called below `root`, from where
-    /// all rules come.
+    /// The file's path relative to `root`, the folder of all rules. For readers that must not learn this machine's
+    /// folders.
     pub(crate) fn file_below(&self, root: &Path) -> String {
         let file = Path::new(&*self.file);
         let below = file.strip_prefix(root).ok().filter(|below| !below.as_os_str().is_empty());
@@ -47,26 +47,26 @@ impl Place {
     }
 }
 
-/// What a rule adds to the answer.
+/// Parts that a rule adds to the response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Response {
-    /// For the client, whether it passes or not.
+    /// Headers for the client, on pass and on refusal.
     pub(crate) headers: Vec<(String, String)>,
-    /// For the upstream, of a request that passes.
+    /// Headers for the upstream of an admitted request.
     pub(crate) request_headers: Vec<(String, String)>,
-    /// For the client, of a request that does not.
+    /// Body for the client of a refused request.
     pub(crate) raw_body: Option<String>,
     pub(crate) quota: Option<Quota>,
 }
 
-/// A share of the budget that a client may spend without asking again.
+/// A part of the budget that a client may spend without further calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Quota {
     pub(crate) id: String,
     pub(crate) valid_for: Duration,
 }
 
-/// What a rule is counted under: a part for each entry of its path.
+/// Statistics name of a rule: one part for each entry of its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StatPath(pub(crate) Vec<StatPart>);
 
@@ -97,19 +97,19 @@ impl StatPath {
     }
 }
 
-/// The name of an entry in statistics, where an empty value leaves no trace, and what opens something a hash: whoever reads
-/// metrics needs no token.
+/// The statistics name of an entry. An empty value is omitted, and a credential is replaced by its hash, because
+/// metrics are readable without a token.
 pub(crate) fn joined((key, value): Entry<'_>) -> String {
-    if value.is_empty() { key.to_owned() } else { format!("{key}_{}", kept(key, value).0) }
+    if value.is_empty() { key.to_owned() } else { format!("{key}_{}", redact(key, value).0) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Path, Place, joined};
 
-    // Seen failing on: the value as it came.
+    // Seen failing on: the value in clear.
     #[test]
-    fn no_credential_is_part_of_a_name_in_statistics() {
+    fn stat_name_contains_no_credential() {
         assert_eq!(joined(("user", "ada")), "user_ada");
         assert_eq!(joined(("x-api-key", "")), "x-api-key");
         for (key, value) in [("x-api-key", "open"), ("path", "/cb?access_token=open"), ("h", "Bearer open")] {
@@ -118,10 +118,10 @@ mod tests {
         }
     }
 
-    // Seen failing on: the whole path.
+    // Seen failing on: the absolute path.
     #[test]
-    fn a_file_is_told_to_strangers_as_it_is_called_below_where_rules_come_from() {
-        for (file, root, told) in [
+    fn rule_file_is_displayed_relative_to_the_rules_folder() {
+        for (file, root, expected) in [
             ("/etc/hivemind/rules/shop.yaml", "/etc/hivemind/rules", "shop.yaml"),
             ("/etc/hivemind/rules/eu/shop.yaml", "/etc/hivemind/rules/", "eu/shop.yaml"),
             ("/etc/hivemind/rules.yaml", "/etc/hivemind/rules.yaml", "rules.yaml"),
@@ -130,7 +130,7 @@ mod tests {
             ("", "/etc", ""),
         ] {
             let place = Place { file: file.into(), line: 1 };
-            assert_eq!(place.file_below(Path::new(root)), told, "{file}");
+            assert_eq!(place.file_below(Path::new(root)), expected, "{file}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The rate limit service without its protocol: a request in our own types in, an
-//! answer in our own types out. Every front door that speaks descriptors asks here.
+//! Protocol-independent rate limit service: takes a request with descriptors, returns statuses and response parts.
+//! All frontends that use descriptors call [`Service`].
 
 mod answer;
 mod asked_about;
@@ -18,9 +18,10 @@ use decided::{Decided, only_watches, status_of};
 use hivemind_core::rules::{ResolvedRequest, RuleMatch};
 use hivemind_core::store::{Charge, Context, KeySeed, Mode, OnRefusal, Store};
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
+use hivemind_telemetry::Frontend;
 use hivemind_telemetry::Stats;
 use hivemind_telemetry::logging::DecisionLog;
-use hivemind_telemetry::trace::{Check, Door, Stage, Tracer};
+use hivemind_telemetry::trace::{DecisionSpan, SpanStage, Tracer};
 use in_force::InForce;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
@@ -30,22 +31,22 @@ use std::time::Duration;
 use tally::{Answered, Tally};
 use traced::{has_waited, note, tell};
 
-/// What the service was told once and for all.
+/// Options of the service that do not change while it runs.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub(crate) struct Options {
-    /// Whether anything is limited at all.
+    /// Whether rate limiting is enabled.
     pub(crate) enabled: bool,
     pub(crate) on_refusal: OnRefusal,
-    /// Every request passes, and is told what would have become of it.
+    /// Every request passes, with the statuses of the real decision.
     pub(crate) shadow_mode: bool,
     /// Every descriptor is a quota.
     pub(crate) quota_mode: bool,
     pub(crate) near_limit_ratio: f32,
-    /// The names of the three headers, where they are wanted.
+    /// Names of the three limit headers; none if they are off.
     pub(crate) response_headers: Option<HeaderNames>,
     pub(crate) dynamic_metadata: bool,
-    /// Whether anybody reads what is counted of requests.
+    /// Whether metrics of requests are recorded.
     pub(crate) counts: bool,
 }
 
@@ -56,22 +57,22 @@ pub(crate) struct HeaderNames {
     pub(crate) reset: String,
 }
 
-/// A request in the engine's words.
+/// A request to decide.
 pub(crate) struct Asked<'a> {
     pub(crate) domain: &'a str,
     pub(crate) descriptors: &'a [Descriptor<'a>],
-    /// The request as Envoy may route by it: asked for only where that is wanted.
-    pub(crate) told: &'a (dyn Fn() -> Map<String, Value> + Sync),
+    /// Builds the request's part of Envoy's dynamic metadata. Called only if dynamic metadata is enabled.
+    pub(crate) metadata: &'a (dyn Fn() -> Map<String, Value> + Sync),
     pub(crate) now: Timestamp,
-    /// How it came here.
-    pub(crate) door: Door,
+    /// The frontend that received it.
+    pub(crate) frontend: Frontend,
 }
 
-/// The most of a caller's time that is kept back, so that a policy's answer still reaches it
-/// where the store has used up the rest.
+/// Maximum part of a call's deadline that is reserved, so that a fallback decision still reaches the caller
+/// after the store has used up the rest.
 const KEPT_BACK: Duration = Duration::from_millis(100);
 
-/// Decides by rules. `R` is the store that nodes share, where they share one.
+/// Decides requests by the active rules. `R` is the type of the shared store.
 pub(crate) struct Service<R = SharedStore> {
     in_force: ArcSwap<InForce>,
     storage: Arc<Storage<R>>,
@@ -79,7 +80,7 @@ pub(crate) struct Service<R = SharedStore> {
     clock: SystemClock,
     options: Options,
     stats: Arc<Stats>,
-    /// None: nothing is traced.
+    /// None: tracing is off.
     tracer: Option<Arc<Tracer>>,
     decisions: Arc<DecisionLog>,
 }
@@ -99,17 +100,17 @@ impl<R> Service<R> {
         Self { in_force, storage, seed, clock: SystemClock, options, stats, decisions, tracer: None }
     }
 
-    /// The same, with its decisions told there.
+    /// Writes decisions to this log.
     pub(crate) fn with_log(self, decisions: Arc<DecisionLog>) -> Self {
         Self { decisions, ..self }
     }
 
-    /// The same, with its checks followed.
+    /// Traces decisions with this tracer.
     pub(crate) fn traced_by(self, tracer: Option<Arc<Tracer>>) -> Self {
         Self { tracer, ..self }
     }
 
-    /// Who follows its checks, if anybody does.
+    /// The tracer of decisions, if tracing is on.
     #[inline]
     pub(crate) fn tracer(&self) -> Option<&Arc<Tracer>> {
         self.tracer.as_ref()
@@ -119,52 +120,53 @@ impl<R> Service<R> {
         &self.stats
     }
 
-    /// Where its counters are kept.
+    /// The storage of its counters.
     pub(crate) fn storage(&self) -> &Storage<R> {
         &self.storage
     }
 
-    /// What window limits record of a refused request.
+    /// What window limits record for a refused request.
     pub(crate) fn on_refusal(&self) -> OnRefusal {
         self.options.on_refusal
     }
 
-    /// Whether anybody reads what is counted of requests.
+    /// Whether metrics of requests are recorded.
     pub(crate) fn counts(&self) -> bool {
         self.options.counts
     }
 
-    /// Whether there is anything to decide by.
+    /// Whether rules were loaded.
     pub(crate) fn has_rules(&self) -> bool {
         self.in_force.load().loaded
     }
 
-    /// Shows the rules in force.
+    /// Calls `show` with the active rules.
     pub(crate) fn with_rules<T>(&self, show: impl FnOnce(&Rules) -> T) -> T {
         show(&self.in_force.load().ruleset.rules)
     }
 
-    /// The number of the rules in force: another one for each load.
+    /// The number of the active rules; it changes with each load.
     pub(crate) fn rules_number(&self) -> u64 {
         self.in_force.load().number
     }
 
-    /// Shows the rules in force with what belongs to them, and how many hits each let pass and refused, by its number.
+    /// Calls `show` with the active rules, their extras, and a function that returns the admitted and refused hits of a
+    /// rule by its number.
     pub(crate) fn with_ruleset<T>(
         &self,
         show: impl FnOnce(&Ruleset, &dyn Fn(usize) -> (u64, u64)) -> T,
     ) -> T {
-        // A share of its own: what is only lent would slow every other load down while all rules are shown.
+        // `load_full` clones the Arc. A guard held this long would slow down all other loads.
         let in_force = self.in_force.load_full();
         show(&in_force.ruleset, &|number| in_force.hits(number))
     }
 
-    /// What it was told once and for all.
+    /// The options that do not change while it runs.
     pub(crate) const fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Puts other rules in force; says how long counters must be held that look idle to the new ones.
+    /// Activates the rules; returns how long to keep counters that look idle under the new rules.
     fn put_in_force(&self, ruleset: Ruleset) -> Option<Duration> {
         let ruleset = Ruleset { rules: ruleset.rules.seeded(self.seed), ..ruleset };
         let next = Arc::new(InForce::new(ruleset, &self.stats, self.clock.now()));
@@ -175,7 +177,7 @@ impl<R> Service<R> {
         memory
     }
 
-    /// Puts other rules in force from the next request on; counters stay.
+    /// Activates the rules from the next request on; counters are kept.
     pub(crate) fn reload(&self, ruleset: Ruleset) {
         if let Some(memory) = self.put_in_force(ruleset) {
             let now = self.clock.now();
@@ -185,23 +187,23 @@ impl<R> Service<R> {
 }
 
 impl<R: Store> Service<R> {
-    /// Decides all descriptors of a request in one step and shows the answer. `None` where
-    /// the store would have to wait: nothing was recorded, and nothing shown.
+    /// Decides all descriptors of a request in one step and calls `show` with the answer. Returns `None` if
+    /// the store would have to wait: nothing was recorded, and `show` was not called.
     pub(crate) fn decide_at_once<T>(
         &self,
         asked: &Asked<'_>,
-        mut check: Option<&mut Check>,
+        mut span: Option<&mut DecisionSpan>,
         show: impl FnOnce(&Answer<'_>) -> T,
     ) -> Option<T> {
         if !self.options.enabled {
             return Some(show(&self.unlimited(asked)));
         }
-        note(&mut check, Stage::Reads);
+        note(&mut span, SpanStage::Resolve);
         let in_force = self.in_force.load();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
         let context = self.context(asked, None);
-        note(&mut check, Stage::Writes);
+        note(&mut span, SpanStage::Count);
         let is_shared = !self.storage.is_alone();
         let (ruled, is_counted) = if let Some(ruled) = self.storage.ask_at_once(&charges, context) {
             (ruled, is_shared)
@@ -211,34 +213,34 @@ impl<R: Store> Service<R> {
             (self.storage.fall_back(&charges, &policies, context, &error), false)
         };
         let decided = Decided::of(&resolved, &charges, ruled, is_counted);
-        note(&mut check, if is_counted { Stage::Written } else { Stage::FellBack });
+        note(&mut span, if is_counted { SpanStage::Counted } else { SpanStage::FellBack });
         let answer = self.answer(&in_force, asked, &decided);
-        tell(check, &in_force, asked, &answer);
+        tell(span, &in_force, asked, &answer);
         Some(show(&answer))
     }
 
-    /// The same, however long the store takes. Where it cannot answer, the rules' policies do.
+    /// Like [`Service::decide_at_once`], but waits for the store. If it fails, the rules' `on_error` policies decide.
     pub(crate) async fn decide<T>(
         &self,
         asked: &Asked<'_>,
         deadline: Option<Timestamp>,
-        mut check: Option<&mut Check>,
+        mut span: Option<&mut DecisionSpan>,
         show: impl FnOnce(&Answer<'_>) -> T,
     ) -> T {
         if !self.options.enabled {
             return show(&self.unlimited(asked));
         }
-        note(&mut check, Stage::Reads);
-        // Held while it waits, so it is a share of its own: what is only lent would slow every other load down.
+        note(&mut span, SpanStage::Resolve);
+        // `load_full` clones the Arc. A guard held while waiting would slow down all other loads.
         let in_force = self.in_force.load_full();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
         let context = self.context(asked, deadline);
         let is_shared = !self.storage.is_alone();
-        note(&mut check, Stage::Writes);
+        note(&mut span, SpanStage::Count);
         let (asked_of_store, waited) = has_waited(self.storage.ask(&charges, context)).await;
         if waited {
-            note(&mut check, Stage::Waits);
+            note(&mut span, SpanStage::Wait);
         }
         let (ruled, is_counted) = match asked_of_store {
             Ok(ruled) => (ruled, is_shared),
@@ -248,9 +250,9 @@ impl<R: Store> Service<R> {
             }
         };
         let decided = Decided::of(&resolved, &charges, ruled, is_counted);
-        note(&mut check, if is_counted { Stage::Written } else { Stage::FellBack });
+        note(&mut span, if is_counted { SpanStage::Counted } else { SpanStage::FellBack });
         let answer = self.answer(&in_force, asked, &decided);
-        tell(check, &in_force, asked, &answer);
+        tell(span, &in_force, asked, &answer);
         show(&answer)
     }
 
@@ -269,7 +271,7 @@ impl<R: Store> Service<R> {
     }
 
     fn apply_global_modes(&self, resolved: &ResolvedRequest<'_>, charges: &mut [Charge<'_>]) {
-        // What matches nothing or only watches is a quota with room: it lets the whole request pass.
+        // A descriptor without a matching rule, or with a shadow rule, acts as a quota with room: the request passes.
         let has_room = |ruling: RuleMatch<'_>| {
             only_watches(&ruling) || (ruling.rule.is_none() && ruling.charges.is_empty())
         };
@@ -302,11 +304,11 @@ impl<R: Store> Service<R> {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
             let is_blocked = decided.is_blocked(&ruling);
-            let is_heeded = !only_watches(&ruling) || (is_blocked && !committed);
-            let status = status_of(&ruling, strictest, (decided.quota(extras), is_heeded), asked.now);
+            let is_enforced = !only_watches(&ruling) || (is_blocked && !committed);
+            let status = status_of(&ruling, strictest, (decided.quota(extras), is_enforced), asked.now);
             if let Some(tally) = &mut tally {
                 let (charge, code) = (decided.charges.get(ruling.charges.start), status.code);
-                // A descriptor without charges of its own begins where the next one's are.
+                // For a descriptor without charges, the range starts at the next descriptor's charges.
                 let charge = charge.filter(|_| !ruling.charges.is_empty());
                 let answered =
                     Answered { ruling: &ruling, descriptor, extras, charge, strictest, code, is_blocked };
@@ -324,14 +326,14 @@ impl<R: Store> Service<R> {
             answer.add_limit_headers(names);
         }
         if self.options.dynamic_metadata {
-            answer.add_dynamic_metadata((asked.told)());
+            answer.add_dynamic_metadata((asked.metadata)());
         }
-        self.decisions.tell(|| answer.logged(asked));
+        self.decisions.log(|| answer.logged(asked));
         remembered::remember(&self.stats.ring, asked, &answer, decided.resolved);
         answer
     }
 
-    /// The answer where nothing is limited.
+    /// The answer while rate limiting is disabled.
     fn unlimited(&self, asked: &Asked<'_>) -> Answer<'_> {
         let domain = self.options.counts.then(|| self.stats.series.other());
         let mut answer = Answer::unlimited(asked.descriptors.len());

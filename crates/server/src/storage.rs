@@ -1,9 +1,9 @@
-//! Where counters are kept: in this process, or in a store that nodes share, with this
-//! process to fall back to. The one type that every front door decides with.
+//! Counter storage with fallback: this process, or a store shared by nodes with this process as
+//! fallback. All frontends decide through [`Storage`].
 //!
-//! With memory alone a decision is one branch away from the memory store. A shared store
-//! may have to be waited for, and may fail; what to do then is decided here, once, by
-//! the policy of each rule.
+//! With memory alone, a decision costs one branch more than the memory store itself. A shared store
+//! may be slow or fail; [`Storage`] then applies the `on_error` policy of each rule, in one place for all
+//! frontends.
 
 mod changes;
 mod fallback;
@@ -20,7 +20,7 @@ mod tests;
 
 pub(crate) use for_http::counting;
 pub(crate) use on_error::OnError;
-pub(crate) use open::{Opened, figures, open};
+pub(crate) use open::{Opened, metrics, open};
 pub(crate) use operated::Seen;
 pub(crate) use shared_store::SharedStore;
 
@@ -34,51 +34,51 @@ use screened::Screened;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where counters are kept.
+/// The counters: in memory or shared, with the block list.
 pub(crate) struct Storage<R = SharedStore> {
     memory: Arc<MemoryStore>,
     shared: Option<Shared<R>>,
     blocks: Arc<Blocks>,
-    /// Whether a call passes whatever is blocked, and is only told so.
+    /// Shadow mode: blocked keys are reported, but not refused.
     only_watches: bool,
 }
 
 struct Shared<R> {
     store: Arc<R>,
     on_error: OnError,
-    /// Whether it was ever there. Until then this node decides alone, whatever the policies
-    /// say: they are for a store that is lost, and nothing was counted in this one yet.
+    /// Whether it was ever connected. Until then this node decides locally, regardless of `on_error`: the policies
+    /// are for a lost store, and this one has not counted anything yet.
     is_met: AtomicBool,
-    /// Why it is not asked now.
+    /// The error while it is unavailable.
     lost: ArcSwapOption<StoreError>,
     outage: Outage,
 }
 
 impl<R> Storage<R> {
-    /// In this process.
+    /// Counters in this process.
     pub(crate) fn in_memory(memory: MemoryStore) -> Self {
         Self { memory: Arc::new(memory), shared: None, blocks: Arc::default(), only_watches: false }
     }
 
-    /// In a store that is shared; `memory` is what this node falls back to, `on_error` what
-    /// counts where a rule says nothing.
+    /// Counters in a shared store. `memory` is the fallback; `on_error` is the policy of rules
+    /// that do not set one.
     pub(crate) fn shared(store: Arc<R>, memory: MemoryStore, on_error: OnError) -> Self {
         let (is_met, lost, outage) = (AtomicBool::new(false), ArcSwapOption::empty(), Outage::default());
         let shared = Shared { store, on_error, is_met, lost, outage };
         Self { memory: Arc::new(memory), shared: Some(shared), blocks: Arc::default(), only_watches: false }
     }
 
-    /// The same, with these keys blocked.
+    /// Uses this block list.
     pub(crate) fn heeding(self, blocks: Blocks) -> Self {
         Self { blocks: Arc::new(blocks), ..self }
     }
 
-    /// The same, where `only_watches` for calls that pass whatever is blocked.
+    /// With `only_watches`, blocked keys are reported, but not refused (shadow mode).
     pub(crate) fn watching(self, only_watches: bool) -> Self {
         Self { only_watches, ..self }
     }
 
-    /// The keys that an operator has blocked.
+    /// The block list.
     pub(crate) fn blocks(&self) -> &Arc<Blocks> {
         &self.blocks
     }
@@ -88,12 +88,12 @@ impl<R> Storage<R> {
         &self.memory
     }
 
-    /// The store that is shared, if one is.
+    /// The shared store, if there is one.
     pub(crate) fn shared_store(&self) -> Option<&Arc<R>> {
         self.shared.as_ref().map(|shared| &shared.store)
     }
 
-    /// From now on the shared store is asked: it is there.
+    /// Records that the shared store is connected.
     pub(crate) fn meet(&self) {
         if let Some(shared) = &self.shared {
             shared.lost.store(None);
@@ -101,39 +101,39 @@ impl<R> Storage<R> {
         }
     }
 
-    /// Whether the shared store was ever there.
+    /// Whether the shared store was ever connected.
     pub(crate) fn is_met(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.is_met.load(Ordering::Relaxed))
     }
 
-    /// Whether this node counts alone what all shall count together.
+    /// Whether this node counts locally because its shared store was never connected.
     pub(crate) fn is_alone(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| !shared.is_met.load(Ordering::Relaxed))
     }
 
-    /// From now on the shared store is not asked: it is away.
+    /// Records that the shared store is unavailable.
     pub(crate) fn lose(&self, reason: String) {
         if let Some(shared) = &self.shared {
             shared.lost.store(Some(Arc::new(StoreError::Unreachable { reason })));
         }
     }
 
-    /// Why the shared store is not asked, if it is known to be away.
+    /// The error while the shared store is unavailable.
     pub(crate) fn lost(&self) -> Option<Arc<StoreError>> {
         self.shared.as_ref()?.lost.load_full()
     }
 
-    /// What a rule without a word of its own does on an error.
+    /// The policy of rules without their own `on_error`.
     pub(crate) fn on_error(&self) -> OnError {
         self.shared.as_ref().map(|shared| shared.on_error).unwrap_or_default()
     }
 
-    /// What was decided without the shared store.
+    /// Counts of decisions made without the shared store.
     pub(crate) fn fallbacks(&self) -> Fallbacks {
         self.shared.as_ref().map(|shared| shared.outage.fallbacks()).unwrap_or_default()
     }
 
-    /// Decides a batch that the shared store could not decide, each charge by its policy.
+    /// Decides a batch after the shared store failed, each charge by its policy.
     #[cold]
     pub(crate) fn fall_back(
         &self,
@@ -144,7 +144,7 @@ impl<R> Storage<R> {
     ) -> Ruled {
         if let Some(screened) = self.screened(batch, context) {
             if self.only_watches {
-                return screened.tells(&self.fall_back_unscreened(batch, policies, context, error));
+                return screened.reports(&self.fall_back_unscreened(batch, policies, context, error));
             }
             let policies = screened.of_others(policies);
             return screened.refuses(&self.fall_back_unscreened(&screened.others, &policies, context, error));
@@ -168,7 +168,7 @@ impl<R> Storage<R> {
         fallback::decide(&self.memory, batch, policies, context)
     }
 
-    /// A batch with something in it that is blocked.
+    /// The batch separated by the block list; none if no key of it is blocked.
     #[inline]
     fn screened<'a>(&'a self, batch: &[Charge<'a>], context: Context) -> Option<Screened<'a>> {
         if self.blocks.are_any(context.now) { Screened::of(batch, &self.blocks, context.now) } else { None }
@@ -176,7 +176,7 @@ impl<R> Storage<R> {
 }
 
 impl<R> Shared<R> {
-    /// Whether this batch is for the shared store: where nothing is charged there is nothing to ask.
+    /// Whether the shared store decides this batch. An empty batch never needs it.
     fn is_asked(&self, batch: &[Charge<'_>]) -> bool {
         let is_met = self.is_met.load(Ordering::Relaxed);
         if !is_met {
@@ -187,12 +187,12 @@ impl<R> Shared<R> {
 }
 
 impl<R: Store> Storage<R> {
-    /// Asks whoever keeps the counters. An error is for [`Storage::fall_back`].
+    /// Decides where the counters are. Pass an error to [`Storage::fall_back`].
     pub(crate) async fn ask(&self, batch: &[Charge<'_>], context: Context) -> Result<Ruled, StoreError> {
         match self.screened(batch, context) {
             None => self.ask_unscreened(batch, context).await.map(Ruled::from),
             Some(screened) if self.only_watches => {
-                self.ask_unscreened(batch, context).await.map(|decided| screened.tells(&decided))
+                self.ask_unscreened(batch, context).await.map(|decided| screened.reports(&decided))
             }
             Some(screened) => {
                 let others = self.ask_unscreened(&screened.others, context).await;
@@ -201,13 +201,13 @@ impl<R: Store> Storage<R> {
         }
     }
 
-    /// The same without waiting; `None` where it would have to.
+    /// Like [`Storage::ask`], but returns `None` instead of waiting.
     #[inline]
     pub(crate) fn ask_at_once(&self, batch: &[Charge<'_>], context: Context) -> Option<Ruled> {
         match self.screened(batch, context) {
             None => self.ask_unscreened_at_once(batch, context).map(Ruled::from),
             Some(screened) if self.only_watches => {
-                self.ask_unscreened_at_once(batch, context).map(|decided| screened.tells(&decided))
+                self.ask_unscreened_at_once(batch, context).map(|decided| screened.reports(&decided))
             }
             Some(screened) => {
                 let others = self.ask_unscreened_at_once(&screened.others, context);
@@ -232,9 +232,9 @@ impl<R: Store> Storage<R> {
     }
 }
 
-/// For front doors without rules: everything is by the policy for all. Where that is
-/// `local`, this node decides; otherwise it is for the front door to pass or to refuse. What is
-/// blocked is refused here whatever the mode of the service that has rules.
+/// For frontends without rules: the default `on_error` applies to all charges. With `local` this
+/// node decides; otherwise the frontend admits or refuses on error. Blocked keys are refused even in the
+/// shadow mode of the service that has rules.
 impl<R: Store> Store for Storage<R> {
     async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
         let screened = self.screened(batch, context);
@@ -277,7 +277,7 @@ impl<R: Store> Store for Storage<R> {
     async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         self.memory.forget_now(charge.key);
         match &self.shared {
-            // Until it is met this node decides alone, and there is nothing to forget elsewhere.
+            // Before its first connection nothing was counted there.
             Some(shared) if shared.is_met.load(Ordering::Relaxed) => shared.store.forget(charge).await,
             _ => Ok(()),
         }

@@ -1,6 +1,6 @@
 //! The metrics as Prometheus reads them.
 
-use super::family::{Family, Series, Spread, Value};
+use super::family::{Family, Histogram, MetricValue, Series};
 use std::fmt::{self, Write};
 
 /// The whole page.
@@ -16,23 +16,23 @@ fn write_family(page: &mut String, family: &Family) -> fmt::Result {
     writeln!(page, "# HELP {name} {}\n# TYPE {name} {}", family.help, family.kind.name())?;
     for series in &family.series {
         match &series.value {
-            Value::Count(count) => writeln!(page, "{name}{} {count}", labels(series, None))?,
-            Value::Level(level) => writeln!(page, "{name}{} {level}", labels(series, None))?,
-            Value::Spread(spread) => write_spread(page, &name, series, spread)?,
+            MetricValue::Count(count) => writeln!(page, "{name}{} {count}", labels(series, None))?,
+            MetricValue::Level(level) => writeln!(page, "{name}{} {level}", labels(series, None))?,
+            MetricValue::Histogram(histogram) => write_histogram(page, &name, series, histogram)?,
         }
     }
     Ok(())
 }
 
-fn write_spread(page: &mut String, name: &str, series: &Series, spread: &Spread) -> fmt::Result {
+fn write_histogram(page: &mut String, name: &str, series: &Series, histogram: &Histogram) -> fmt::Result {
     let mut so_far = 0;
-    for (edge, count) in spread.edges.iter().zip(&spread.buckets) {
+    for (edge, count) in histogram.edges.iter().zip(&histogram.buckets) {
         so_far += count;
         writeln!(page, "{name}_bucket{} {so_far}", labels(series, Some(&edge.to_string())))?;
     }
-    let count = spread.count();
+    let count = histogram.count();
     writeln!(page, "{name}_bucket{} {count}", labels(series, Some("+Inf")))?;
-    writeln!(page, "{name}_sum{} {}", labels(series, None), spread.sum)?;
+    writeln!(page, "{name}_sum{} {}", labels(series, None), histogram.sum)?;
     writeln!(page, "{name}_count{} {count}", labels(series, None))
 }
 

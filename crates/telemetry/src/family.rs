@@ -11,7 +11,7 @@ pub struct Family {
     pub help: &'static str,
     /// As UCUM writes it; empty where things are counted.
     pub unit: &'static str,
-    pub kind: Kind,
+    pub kind: MetricType,
     /// Whether a label may have a text that a request brought, as the reference's names may. Those are told to who
     /// asks for them in the reference's way, and sent to nobody.
     pub is_of_requests: bool,
@@ -19,14 +19,14 @@ pub struct Family {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricType {
     /// Only ever grows.
     Counter,
     Gauge,
     Histogram,
 }
 
-impl Kind {
+impl MetricType {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -39,21 +39,21 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub struct Series {
     pub labels: Vec<(&'static str, String)>,
-    pub value: Value,
+    pub value: MetricValue,
     /// Since when it is counted; none: since the process was started.
     pub since: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
-pub enum Value {
+pub enum MetricValue {
     Count(u64),
     Level(f64),
-    Spread(Spread),
+    Histogram(Histogram),
 }
 
 /// A histogram.
 #[derive(Clone, Debug)]
-pub struct Spread {
+pub struct Histogram {
     /// The upper edge of each bucket but the last, which has none.
     pub edges: Vec<f64>,
     /// How many are in each bucket, without those before it.
@@ -61,28 +61,28 @@ pub struct Spread {
     pub sum: f64,
 }
 
-impl Spread {
+impl Histogram {
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 }
 
 impl Family {
-    pub fn new(name: impl Into<String>, kind: Kind, help: &'static str) -> Self {
+    pub fn new(name: impl Into<String>, kind: MetricType, help: &'static str) -> Self {
         let (name, unit) = (name.into(), "");
         Self { name, help, unit, kind, is_of_requests: false, series: Vec::new() }
     }
 
     pub fn counter(name: impl Into<String>, help: &'static str) -> Self {
-        Self::new(name, Kind::Counter, help)
+        Self::new(name, MetricType::Counter, help)
     }
 
     pub fn gauge(name: impl Into<String>, help: &'static str) -> Self {
-        Self::new(name, Kind::Gauge, help)
+        Self::new(name, MetricType::Gauge, help)
     }
 
     pub fn histogram(name: impl Into<String>, help: &'static str) -> Self {
-        Self::new(name, Kind::Histogram, help)
+        Self::new(name, MetricType::Histogram, help)
     }
 
     pub fn unit(self, unit: &'static str) -> Self {
@@ -101,8 +101,8 @@ impl Family {
     /// With a series that has these labels.
     pub fn with<const N: usize>(mut self, labels: [(&'static str, &str); N], value: u64) -> Self {
         let value = match self.kind {
-            Kind::Counter => Value::Count(value),
-            Kind::Gauge | Kind::Histogram => Value::Level(as_level(value)),
+            MetricType::Counter => MetricValue::Count(value),
+            MetricType::Gauge | MetricType::Histogram => MetricValue::Level(as_level(value)),
         };
         self.add(labels, value, None);
         self
@@ -111,7 +111,7 @@ impl Family {
     pub fn add<const N: usize>(
         &mut self,
         labels: [(&'static str, &str); N],
-        value: Value,
+        value: MetricValue,
         since: Option<Timestamp>,
     ) {
         let labels = labels.into_iter().map(|(name, text)| (name, text.to_owned())).collect();

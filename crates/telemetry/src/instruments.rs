@@ -1,18 +1,18 @@
 //! Everything that is counted, read at once.
 
 use super::family::Family;
+use super::shared_store_metrics::SharedStoreMetrics;
 use super::stats::Stats;
-use super::store_figures::StoreFigures;
-use crate::peer_figures::MeshFigures;
+use crate::mesh_metrics::MeshMetrics;
 use hivemind_core::store::Occupancy;
 use std::sync::Arc;
 
 /// What is counted by those who keep the counters, read at once.
 #[derive(Debug)]
-pub struct Figures {
+pub struct BackendMetrics {
     pub occupancy: Occupancy,
-    pub store: StoreFigures,
-    pub mesh: MeshFigures,
+    pub store: SharedStoreMetrics,
+    pub mesh: MeshMetrics,
 }
 
 /// Everything that is counted.
@@ -20,18 +20,23 @@ pub struct Figures {
 pub struct Instruments {
     pub stats: Arc<Stats>,
     /// Reads what the storage and the mesh count.
-    pub figures: Arc<dyn Fn() -> Figures + Send + Sync>,
+    pub backend: Arc<dyn Fn() -> BackendMetrics + Send + Sync>,
 }
 
 impl Instruments {
     /// As it is now.
     pub fn families(&self) -> Vec<Family> {
-        let Figures { occupancy, store, mesh } = (self.figures)();
+        let BackendMetrics { occupancy, store, mesh } = (self.backend)();
         families(&self.stats, occupancy, &store, &mesh)
     }
 }
 
-fn families(stats: &Stats, occupancy: Occupancy, store: &StoreFigures, mesh: &MeshFigures) -> Vec<Family> {
+fn families(
+    stats: &Stats,
+    occupancy: Occupancy,
+    store: &SharedStoreMetrics,
+    mesh: &MeshMetrics,
+) -> Vec<Family> {
     let mut families = stats.families(occupancy);
     families.extend(store.families());
     families.extend(mesh.families());
@@ -40,8 +45,8 @@ fn families(stats: &Stats, occupancy: Occupancy, store: &StoreFigures, mesh: &Me
 
 #[cfg(test)]
 mod tests {
-    use super::{Family, MeshFigures, Stats, StoreFigures, families};
-    use crate::peer_figures::PeerFigures;
+    use super::{Family, MeshMetrics, SharedStoreMetrics, Stats, families};
+    use crate::mesh_metrics::PeerMetrics;
     use crate::rule_stats::StatName;
     use hivemind_core::store::{MemoryStore, StoreOptions};
     use hivemind_core::{Period, Timestamp};
@@ -60,14 +65,14 @@ mod tests {
         let domain = stats.series.domain("d", now);
         let key = stats.series.key("d", ["path"].into_iter(), now);
         let level = stats.series.level("d", ["path"].into_iter(), Period::MINUTE);
-        level.as_ref().unwrap().is_at(1);
+        level.as_ref().unwrap().set(1);
         stats.certificate_expiry.store(1, Ordering::Relaxed);
         let (round_trip_us, clock_offset_us) = (Some(1), Some(1));
-        let peer = PeerFigures { round_trip_us, clock_offset_us, ..PeerFigures::default() };
+        let peer = PeerMetrics { round_trip_us, clock_offset_us, ..PeerMetrics::default() };
         let (certificate_expiry, ca_expiry) = (Some(1), Some(1));
-        let mesh = MeshFigures { peers: vec![peer], certificate_expiry, ca_expiry, ..MeshFigures::default() };
+        let mesh = MeshMetrics { peers: vec![peer], certificate_expiry, ca_expiry, ..MeshMetrics::default() };
         let occupancy = MemoryStore::new(StoreOptions::default()).occupancy();
-        let families = families(&stats, occupancy, &StoreFigures::default(), &mesh);
+        let families = families(&stats, occupancy, &SharedStoreMetrics::default(), &mesh);
         drop((rule, domain, key, level));
         families
     }

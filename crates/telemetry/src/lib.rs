@@ -2,35 +2,38 @@
 
 #![expect(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "an internal crate")]
 
-mod access_figures;
+mod access_metrics;
 mod credential;
 mod exposition;
 mod family;
+mod frontend;
 mod instruments;
+pub mod log_throttle;
 pub mod logging;
-mod mesh_figures;
+pub mod mesh_metrics;
 pub mod metrics_exporter;
 pub mod otlp;
-pub mod peer_figures;
+mod redact;
 pub mod ring;
 mod rule_stats;
 pub mod secret_name;
-pub mod seldom;
 mod series;
 pub mod settings;
-mod shown;
+mod shared_store_metrics;
 mod stats;
-mod store_figures;
 mod timings;
 mod top;
 pub mod trace;
 
 pub use exposition::exposition;
-pub use instruments::{Figures, Instruments};
-pub use rule_stats::{Charged, RuleCounters, StatName};
-pub use series::{DomainSeries, KeySeries, Level};
-pub use shown::{as_shown, hashed, is_hash, is_short, kept, kept_again, salted, shown_entries};
+pub use frontend::Frontend;
+pub use instruments::{BackendMetrics, Instruments};
+pub use redact::{
+    hash_value, is_guessable, is_hash, redact, redact_once, redacted_entries, salt_hash, salt_if_guessable,
+};
+pub use rule_stats::{ChargeOutcome, RuleCounters, StatName};
+pub use series::{DomainSeries, KeySeries, LimitUsage};
+pub use shared_store_metrics::{Fallbacks, SharedStoreMetrics};
 pub use stats::Stats;
-pub use store_figures::{Fallbacks, StoreFigures};
 pub use timings::Timings;
-pub use top::{By, RuleOf};
+pub use top::{RankBy, RuleId};

@@ -2,12 +2,12 @@
 //! changed while it runs: by the configuration's file and by the admin port, of which the last one to speak holds.
 
 mod decisions;
-mod per_second;
+mod line_budget;
 
 pub use decisions::{DecisionLog, LoggedDecision, LoggedStatus, hits};
-pub use per_second::PerSecond;
+pub use line_budget::LineBudget;
 
-use crate::settings::log::{DecisionLines, Log, LogFormat, LogLevel, LogLevels, Told};
+use crate::settings::log::{DecisionFilter, DecisionLogSettings, Log, LogFormat, LogLevel, LogLevels};
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing::level_filters::LevelFilter;
@@ -20,8 +20,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// Of lines that say who wrote what by the admin API.
 pub const AUDIT: &str = "hivemind::audit";
 
-/// `tells_refusals` says whether refusals of HTTP requests are told here, and not in a log of their own.
-pub fn start(log: &Log, tells_refusals: bool) -> Arc<RunningLog> {
+/// `logs_refusals` says whether refusals of HTTP requests are told here, and not in a log of their own.
+pub fn start(log: &Log, logs_refusals: bool) -> Arc<RunningLog> {
     let json = match log.format {
         LogFormat::Json => true,
         LogFormat::Text => false,
@@ -33,7 +33,7 @@ pub fn start(log: &Log, tells_refusals: bool) -> Arc<RunningLog> {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .log_internal_errors(false);
-    let (filter, handle) = reload::Layer::new(sources(&log.levels, tells_refusals));
+    let (filter, handle) = reload::Layer::new(sources(&log.levels, logs_refusals));
     let registry = tracing_subscriber::registry().with(filter);
     if json {
         registry.with(lines.json()).init();
@@ -42,37 +42,37 @@ pub fn start(log: &Log, tells_refusals: bool) -> Arc<RunningLog> {
     }
     // A panic ends a call or a task, and not the process: whoever reads the log has to find it there.
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
-    let levels = Mutex::new(Spoken { in_file: log.levels.clone(), in_force: log.levels.clone() });
-    let lines = Mutex::new(Spoken { in_file: log.decisions.clone(), in_force: log.decisions.clone() });
+    let levels = Mutex::new(Reloadable { file: log.levels.clone(), active: log.levels.clone() });
+    let lines = Mutex::new(Reloadable { file: log.decisions.clone(), active: log.decisions.clone() });
     let decisions = Arc::new(DecisionLog::new(&log.decisions));
-    Arc::new(RunningLog { handle, tells_refusals, levels, lines, decisions })
+    Arc::new(RunningLog { handle, logs_refusals, levels, lines, decisions })
 }
 
 /// The log as it runs.
 pub struct RunningLog {
     handle: Handle<Targets, Registry>,
-    tells_refusals: bool,
-    levels: Mutex<Spoken<LogLevels>>,
-    lines: Mutex<Spoken<DecisionLines>>,
+    logs_refusals: bool,
+    levels: Mutex<Reloadable<LogLevels>>,
+    lines: Mutex<Reloadable<DecisionLogSettings>>,
     decisions: Arc<DecisionLog>,
 }
 
 /// What was said of something, and by whom.
-struct Spoken<T> {
+struct Reloadable<T> {
     /// By the file, when it was last read.
-    in_file: T,
+    file: T,
     /// By whoever spoke last.
-    in_force: T,
+    active: T,
 }
 
-impl<T: Clone + PartialEq> Spoken<T> {
+impl<T: Clone + PartialEq> Reloadable<T> {
     /// What a file that was read again asks for, if that is not what it asked for before.
     fn follow(&mut self, file: &T) -> Option<T> {
-        if self.in_file == *file {
+        if self.file == *file {
             return None;
         }
-        self.in_file = file.clone();
-        self.in_force = file.clone();
+        self.file = file.clone();
+        self.active = file.clone();
         Some(file.clone())
     }
 }
@@ -82,7 +82,7 @@ impl<T: Clone + PartialEq> Spoken<T> {
 pub struct LogChange {
     pub level: Option<LogLevel>,
     pub modules: Option<std::collections::BTreeMap<String, LogLevel>>,
-    pub told: Option<Told>,
+    pub decisions: Option<DecisionFilter>,
     pub sample_rate: Option<f64>,
     pub per_second: Option<std::num::NonZeroU32>,
 }
@@ -96,7 +96,7 @@ impl std::fmt::Display for LogChange {
         let members = [
             self.level.map(|level| format!("level={}", level.as_str())),
             self.modules.as_ref().map(|_| format!("levels={}", modules.join(","))),
-            self.told.map(|told| format!("decisions={}", told.as_str())),
+            self.decisions.map(|filter| format!("decisions={}", filter.as_str())),
             self.sample_rate.map(|rate| format!("sample_rate={rate}")),
             self.per_second.map(|most| format!("per_second={most}")),
         ];
@@ -106,10 +106,10 @@ impl std::fmt::Display for LogChange {
 
 impl RunningLog {
     /// What is in force.
-    pub fn now(&self) -> (LogLevels, DecisionLines) {
+    pub fn now(&self) -> (LogLevels, DecisionLogSettings) {
         let levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        (levels.in_force.clone(), lines.in_force.clone())
+        (levels.active.clone(), lines.active.clone())
     }
 
     pub fn decisions(&self) -> &Arc<DecisionLog> {
@@ -117,46 +117,46 @@ impl RunningLog {
     }
 
     /// The file was read again: what it says other than before is in force from here on.
-    pub fn follow(&self, file: &Log) {
+    pub fn reload(&self, file: &Log) {
         let levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner).follow(&file.levels);
         if let Some(levels) = levels {
             self.filter(&levels);
         }
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner).follow(&file.decisions);
         if let Some(lines) = lines {
-            self.decisions.put_in_force(&lines);
+            self.decisions.set_settings(&lines);
         }
     }
 
     /// Somebody at the admin port wants it other, until the file says something new or the process ends.
     pub fn change(&self, change: LogChange) {
-        // Told before it is in force: whoever silences the log is in it.
+        // Logged before it applies, so that a change that silences the log is in it.
         tracing::warn!(
             ?change,
             "the log is changed by the admin port, until the configuration's file changes these keys or a restart"
         );
         let levels = {
             let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
-            let LogLevels { level, modules } = &mut levels.in_force;
+            let LogLevels { level, modules } = &mut levels.active;
             *level = change.level.unwrap_or(*level);
             *modules = change.modules.unwrap_or_else(|| std::mem::take(modules));
-            levels.in_force.clone()
+            levels.active.clone()
         };
         self.filter(&levels);
         let lines = {
             let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-            let DecisionLines { told, sample_rate, per_second, .. } = &mut lines.in_force;
-            *told = change.told.unwrap_or(*told);
+            let DecisionLogSettings { filter, sample_rate, per_second, .. } = &mut lines.active;
+            *filter = change.decisions.unwrap_or(*filter);
             *sample_rate = change.sample_rate.unwrap_or(*sample_rate);
             *per_second = change.per_second.unwrap_or(*per_second);
-            lines.in_force.clone()
+            lines.active.clone()
         };
-        self.decisions.put_in_force(&lines);
+        self.decisions.set_settings(&lines);
     }
 
     fn filter(&self, levels: &LogLevels) {
         // It fails only where nothing is logged any more.
-        let _ = self.handle.reload(sources(levels, self.tells_refusals));
+        let _ = self.handle.reload(sources(levels, self.logs_refusals));
     }
 }
 
@@ -172,12 +172,12 @@ fn filter(level: LogLevel) -> LevelFilter {
 }
 
 /// Who may say how much. What a module is told itself goes before all that is usual.
-fn sources(levels: &LogLevels, tells_refusals: bool) -> Targets {
+fn sources(levels: &LogLevels, logs_refusals: bool) -> Targets {
     let level = filter(levels.level);
     // h2 warns of each frame that nobody should send, so that any client could fill the log and,
     // where nobody reads it fast enough, stop the service. Whoever looks for such clients asks for more.
     let of_h2 = if level >= LevelFilter::DEBUG { level } else { level.min(LevelFilter::ERROR) };
-    let of_refusals = if tells_refusals { level } else { LevelFilter::OFF };
+    let of_refusals = if logs_refusals { level } else { LevelFilter::OFF };
     // Whoever asks for decisions gets them, also where little else is told.
     let of_decisions = if level == LevelFilter::OFF { level } else { level.max(LevelFilter::INFO) };
     Targets::new()
@@ -245,8 +245,8 @@ mod tests {
 
     #[test]
     fn a_file_speaks_only_where_it_says_something_new() {
-        let mut spoken = Spoken { in_file: 1, in_force: 7 };
-        assert_eq!((spoken.follow(&1), spoken.in_force), (None, 7));
-        assert_eq!((spoken.follow(&2), spoken.in_force), (Some(2), 2));
+        let mut spoken = Reloadable { file: 1, active: 7 };
+        assert_eq!((spoken.follow(&1), spoken.active), (None, 7));
+        assert_eq!((spoken.follow(&2), spoken.active), (Some(2), 2));
     }
 }

@@ -5,12 +5,12 @@
 //! longer each time that a receiver fails.
 
 mod back_off;
-mod dialler;
-mod export_figures;
-mod reply;
+mod connection;
+mod export_metrics;
 mod resource;
+mod response;
 mod sender;
 
-pub use export_figures::ExportFigures;
+pub use export_metrics::ExportMetrics;
 pub use resource::{attribute, resource};
 pub use sender::{Sender, Signal};

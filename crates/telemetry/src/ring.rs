@@ -1,4 +1,4 @@
-//! The last decisions, for operators: who was asked for, by which door, and what became of it. A fixed number of bytes,
+//! The last decisions, for operators: who was asked for, by which frontend, and what became of it. A fixed number of bytes,
 //! taken at the start; the oldest make room for the newest.
 //!
 //! Nobody waits here: each thread writes to a shard of its own as long as there are enough, and whoever finds its shard
@@ -10,9 +10,9 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use record::{Door, Head, Lacks, Part, Remembered, RememberedPart, cut};
+pub use record::{DecisionHead, DecisionRecord, DescriptorOutcome, DescriptorRecord, Truncation, cut};
 
-use arena::{Arena, Copied};
+use arena::{Arena, ArenaCopy};
 use hivemind_core::Timestamp;
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -34,12 +34,12 @@ pub struct DecisionRing {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard {
-    book: Mutex<Book>,
+    records: Mutex<Records>,
     missed: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Book {
+struct Records {
     arena: Arena,
     /// A record is written here first: only then is it known how long it is.
     draft: Vec<u8>,
@@ -48,15 +48,15 @@ struct Book {
 }
 
 thread_local! {
-    static LANE: Cell<Option<usize>> = const { Cell::new(None) };
+    static THREAD_NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// The number of this thread among all that ever decided.
-fn lane() -> usize {
+fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let known = LANE.try_with(|lane| {
-        let number = lane.get().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
-        lane.set(Some(number));
+    let known = THREAD_NUMBER.try_with(|thread_number| {
+        let number = thread_number.get().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        thread_number.set(Some(number));
         number
     });
     known.unwrap_or_default()
@@ -77,8 +77,8 @@ impl DecisionRing {
         // One that is as long as can be has room in any case.
         let bytes = each.saturating_mul(BYTES_EACH).max(record::LONGEST);
         let shard = |_| {
-            let book = Book { arena: Arena::new(each, bytes), draft: Vec::new(), count: 0 };
-            Shard { book: Mutex::new(book), missed: AtomicU64::new(0) }
+            let records = Records { arena: Arena::new(each, bytes), draft: Vec::new(), count: 0 };
+            Shard { records: Mutex::new(records), missed: AtomicU64::new(0) }
         };
         Self { shards: (0..shards).map(shard).collect() }
     }
@@ -89,20 +89,29 @@ impl DecisionRing {
 
     /// Writes a decision down.
     #[inline]
-    pub fn record<'p>(&self, head: &Head<'_>, parts: impl ExactSizeIterator<Item = Part<'p>>) {
+    pub fn record<'p>(
+        &self,
+        head: &DecisionHead<'_>,
+        parts: impl ExactSizeIterator<Item = DescriptorOutcome<'p>>,
+    ) {
         if self.is_on() {
-            self.write(lane(), head, parts);
+            self.write(thread_number(), head, parts);
         }
     }
 
     /// As the thread of this number.
-    pub fn write<'p>(&self, lane: usize, head: &Head<'_>, parts: impl ExactSizeIterator<Item = Part<'p>>) {
-        let Some(shard) = self.shards.get(lane % self.shards.len().max(1)) else { return };
-        let Ok(mut book) = shard.book.try_lock() else {
+    pub fn write<'p>(
+        &self,
+        thread_number: usize,
+        head: &DecisionHead<'_>,
+        parts: impl ExactSizeIterator<Item = DescriptorOutcome<'p>>,
+    ) {
+        let Some(shard) = self.shards.get(thread_number % self.shards.len().max(1)) else { return };
+        let Ok(mut records) = shard.records.try_lock() else {
             shard.missed.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let Book { arena, draft, count } = &mut *book;
+        let Records { arena, draft, count } = &mut *records;
         draft.clear();
         record::write(draft, *count, head, parts);
         arena.push(draft);
@@ -110,8 +119,9 @@ impl DecisionRing {
     }
 
     /// All that are there, copied: whoever decides waits for nobody, so nobody reads for long.
-    pub fn copied(&self) -> Snapshot {
-        let copied = |shard: &Shard| shard.book.lock().unwrap_or_else(PoisonError::into_inner).arena.copied();
+    pub fn snapshot(&self) -> Snapshot {
+        let copied =
+            |shard: &Shard| shard.records.lock().unwrap_or_else(PoisonError::into_inner).arena.snapshot();
         let missed = |shard: &Shard| shard.missed.load(Ordering::Relaxed);
         Snapshot {
             shards: self.shards.iter().map(copied).collect(),
@@ -123,32 +133,32 @@ impl DecisionRing {
 /// The ring at a moment.
 #[derive(Debug)]
 pub struct Snapshot {
-    shards: Vec<Copied>,
+    shards: Vec<ArenaCopy>,
     /// How many were left out since the start.
     pub missed: u64,
 }
 
 impl Snapshot {
     /// All of them, the newest first.
-    pub fn newest_first(&self) -> Vec<Mark<'_>> {
+    pub fn newest_first(&self) -> Vec<RecordRef<'_>> {
         let width = self.shards.len() as u64;
         let of_shard = |(shard, copied)| {
-            let mark = move |record| {
+            let record = move |record| {
                 let (count, at) = record::begin(record)?;
-                Some(Mark { at, id: count * width + shard, shard, record })
+                Some(RecordRef { at, id: count * width + shard, shard, record })
             };
-            Copied::records(copied).filter_map(mark)
+            ArenaCopy::records(copied).filter_map(record)
         };
-        let mut all: Vec<Mark<'_>> = (0_u64..).zip(&self.shards).flat_map(of_shard).collect();
-        all.sort_unstable_by_key(|mark| std::cmp::Reverse((mark.at, mark.id)));
+        let mut all: Vec<RecordRef<'_>> = (0_u64..).zip(&self.shards).flat_map(of_shard).collect();
+        all.sort_unstable_by_key(|record| std::cmp::Reverse((record.at, record.id)));
         all
     }
 
     /// From when on nothing has made room for others yet: before that, some threads' decisions are here, and some are not.
     pub fn whole_since(&self) -> Timestamp {
-        let oldest = |copied: &Copied| {
+        let oldest = |copied: &ArenaCopy| {
             let times = copied.records().filter_map(|record| Some(record::begin(record)?.1));
-            times.min().filter(|_| copied.has_lost)
+            times.min().filter(|_| copied.has_evicted)
         };
         self.shards.iter().filter_map(oldest).max().unwrap_or_default()
     }
@@ -156,7 +166,7 @@ impl Snapshot {
 
 /// A decision that is there, not read yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark<'s> {
+pub struct RecordRef<'s> {
     pub at: Timestamp,
     pub id: u64,
     /// Where it was written: what stands in one is in the order of its decisions.
@@ -164,8 +174,8 @@ pub struct Mark<'s> {
     record: &'s [u8],
 }
 
-impl<'s> Mark<'s> {
-    pub fn read(&self) -> Option<Remembered<'s>> {
+impl<'s> RecordRef<'s> {
+    pub fn read(&self) -> Option<DecisionRecord<'s>> {
         record::read(self.record)
     }
 }

@@ -1,7 +1,7 @@
 //! The reference service's counters, by rule. The number of names is bounded: past
 //! it, hits are counted under `other`, where they can be seen.
 
-use super::family::{Family, Value};
+use super::family::{Family, MetricValue};
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,7 +62,7 @@ fn without_dots_in_addresses(text: &str) -> String {
 
 /// What one charge was, as far as statistics care.
 #[derive(Clone, Copy, Debug)]
-pub struct Charged {
+pub struct ChargeOutcome {
     pub hits: u64,
     pub limit: u64,
     /// What was left before it.
@@ -90,8 +90,8 @@ impl RuleCounters {
 
     /// Counts a charge as the reference does: hits past the limit are over, hits
     /// between `near_limit_ratio` of it and the limit are near.
-    pub fn count(&self, charged: Charged, near_limit_ratio: f32) {
-        let Charged { hits, limit, available, refused, shadow } = charged;
+    pub fn count(&self, charged: ChargeOutcome, near_limit_ratio: f32) {
+        let ChargeOutcome { hits, limit, available, refused, shadow } = charged;
         let near = near_limit(limit, near_limit_ratio);
         let before = limit.saturating_sub(available);
         let after = before.saturating_add(hits);
@@ -112,7 +112,7 @@ impl RuleCounters {
     }
 }
 
-/// In the reference's own precision, so that the figures agree.
+/// In the reference's own precision, so that the metrics agree.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -238,7 +238,7 @@ impl RuleStats {
                 let sum = |sum: u64, counters: &Arc<RuleCounters>| {
                     sum.saturating_add(counter(counters).load(Ordering::Relaxed))
                 };
-                let count = Value::Count(all.iter().fold(0, sum));
+                let count = MetricValue::Count(all.iter().fold(0, sum));
                 let (domain, first) = (("domain", domain.as_str()), ("key1", first.as_str()));
                 match second {
                     None => family.add([domain, first], count, None),

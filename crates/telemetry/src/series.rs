@@ -3,12 +3,12 @@
 //!
 //! A request finds its series by the number of its rule, so that it neither hashes a name nor takes a lock.
 
-mod answered;
 mod overview;
+mod response_times;
 
-use answered::Answered;
+use response_times::ResponseTimes;
 
-use super::family::{Family, Value, as_level};
+use super::family::{Family, MetricValue, as_level};
 use super::timings::Timings;
 use hivemind_core::{Period, Timestamp};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub struct DomainSeries {
     pub ok: Timings,
     pub over_limit: Timings,
     /// The same of the gateway's requests to a service of this name, which are no calls.
-    pub of_gateway: Answered,
+    pub of_gateway: ResponseTimes,
     /// The descriptors that no rule answered.
     pub unmatched: Arc<KeySeries>,
     since: Option<Timestamp>,
@@ -47,38 +47,38 @@ pub struct DomainSeries {
 
 /// How much of a limit was taken when it was last looked at.
 #[derive(Debug)]
-pub struct Level(AtomicU64);
+pub struct LimitUsage(AtomicU64);
 
 /// Until somebody has asked there is nothing to tell.
-const UNSEEN: u64 = u64::MAX;
+const UNSET: u64 = u64::MAX;
 
-impl Level {
-    pub fn is_at(&self, taken: u64) {
-        self.0.store(taken.min(UNSEEN - 1), Ordering::Relaxed);
+impl LimitUsage {
+    pub fn set(&self, taken: u64) {
+        self.0.store(taken.min(UNSET - 1), Ordering::Relaxed);
     }
 }
 
 #[derive(Debug, Default)]
-struct Named {
+struct NamedSeries {
     domains: BTreeMap<String, Arc<DomainSeries>>,
     keys: BTreeMap<(String, String), Arc<KeySeries>>,
-    levels: BTreeMap<(String, String, String), Arc<Level>>,
+    levels: BTreeMap<(String, String, String), Arc<LimitUsage>>,
 }
 
 /// All of them.
 #[derive(Debug, Default)]
-pub struct SeriesBook {
-    named: RwLock<Named>,
+pub struct RequestSeries {
+    named: RwLock<NamedSeries>,
     other: Arc<DomainSeries>,
     /// Of requests that could not be decided.
     pub errors: Timings,
     pub errors_of_gateway: Timings,
     /// Of domains that are gone from the rules: what they add to the totals stays.
-    gone: Answered,
-    gone_of_gateway: Answered,
+    gone: ResponseTimes,
+    gone_of_gateway: ResponseTimes,
 }
 
-impl SeriesBook {
+impl RequestSeries {
     /// The series of a domain of the rules.
     pub fn domain(&self, name: &str, now: Timestamp) -> Arc<DomainSeries> {
         // Two of one name would be a page that nobody reads.
@@ -118,7 +118,7 @@ impl SeriesBook {
         domain: &str,
         keys: impl Iterator<Item = &'k str>,
         period: Period,
-    ) -> Option<Arc<Level>> {
+    ) -> Option<Arc<LimitUsage>> {
         let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
         let name = (domain.to_owned(), joined(keys));
         if !named.keys.contains_key(&name) {
@@ -131,7 +131,7 @@ impl SeriesBook {
             return Some(Arc::clone(known));
         }
         has_room.then(|| {
-            let level = Arc::new(Level(AtomicU64::new(UNSEEN)));
+            let level = Arc::new(LimitUsage(AtomicU64::new(UNSET)));
             named.levels.insert(name, Arc::clone(&level));
             level
         })
@@ -145,11 +145,11 @@ impl SeriesBook {
     /// Drops the series of rules that are gone: those that nobody counts in any more.
     pub fn drop_unused(&self) {
         let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
-        let Named { domains, keys, levels } = &mut *named;
+        let NamedSeries { domains, keys, levels } = &mut *named;
         domains.retain(|_, series| {
             let is_used = Arc::strong_count(series) > 1;
             if !is_used {
-                self.keep_of(series);
+                self.retain_totals(series);
             }
             is_used
         });
@@ -163,7 +163,7 @@ impl SeriesBook {
         [requests, over_limit, self.durations(&named), levels(&named)]
     }
 
-    fn by_key(&self, named: &Named) -> [Family; 2] {
+    fn by_key(&self, named: &NamedSeries) -> [Family; 2] {
         let mut requests =
             Family::counter("ratelimit.requests.total", "Descriptors asked for, by what they were answered.");
         let mut refused =
@@ -173,18 +173,18 @@ impl SeriesBook {
         for ((domain, keys), series) in known.chain([((OTHER, OTHER), &self.other.unmatched)]) {
             for (code, count) in [("OK", &series.ok), ("OVER_LIMIT", &series.over_limit)] {
                 let labels = [("domain", domain), ("response_code", code), ("descriptor_key", keys)];
-                requests.add(labels, Value::Count(count.load(Ordering::Relaxed)), series.since);
+                requests.add(labels, MetricValue::Count(count.load(Ordering::Relaxed)), series.since);
             }
-            let count = Value::Count(series.over_limit.load(Ordering::Relaxed));
+            let count = MetricValue::Count(series.over_limit.load(Ordering::Relaxed));
             refused.add([("domain", domain), ("descriptor_key", keys)], count, series.since);
         }
         let labels = [("domain", OTHER), ("response_code", "ERROR"), ("descriptor_key", OTHER)];
         let errors = self.errors.count() + self.errors_of_gateway.count();
-        requests.add(labels, Value::Count(errors), None);
+        requests.add(labels, MetricValue::Count(errors), None);
         [requests, refused]
     }
 
-    fn durations(&self, named: &Named) -> Family {
+    fn durations(&self, named: &NamedSeries) -> Family {
         let mut family = Family::histogram(
             "ratelimit.request.duration",
             "How long a request took inside the service, in milliseconds.",
@@ -195,16 +195,16 @@ impl SeriesBook {
             let whole = series.whole();
             for (code, timings) in [("OK", &whole.ok), ("OVER_LIMIT", &whole.over_limit)] {
                 let labels = [("domain", domain), ("response_code", code)];
-                family.add(labels, Value::Spread(timings.as_designed()), series.since);
+                family.add(labels, MetricValue::Histogram(timings.in_millis()), series.since);
             }
         }
         let labels = [("domain", OTHER), ("response_code", "ERROR")];
-        family.add(labels, Value::Spread(self.all_errors().as_designed()), None);
+        family.add(labels, MetricValue::Histogram(self.all_errors().in_millis()), None);
         family
     }
 }
 
-impl Named {
+impl NamedSeries {
     fn key(&mut self, domain: &str, keys: &str, now: Timestamp, other: &DomainSeries) -> Arc<KeySeries> {
         let name = (domain.to_owned(), keys.to_owned());
         if let Some(known) = self.keys.get(&name) {
@@ -219,20 +219,20 @@ impl Named {
     }
 }
 
-fn levels(named: &Named) -> Family {
+fn levels(named: &NamedSeries) -> Family {
     let mut family = Family::gauge(
         "ratelimit.counter.value",
         "How much of a limit the counter had taken that was asked for last.",
     );
     for ((domain, keys, window), level) in &named.levels {
         let taken = level.0.load(Ordering::Relaxed);
-        if taken != UNSEEN {
+        if taken != UNSET {
             let labels = [
                 ("domain", domain.as_str()),
                 ("descriptor_key", keys.as_str()),
                 ("time_window", window.as_str()),
             ];
-            family.add(labels, Value::Level(as_level(taken)), None);
+            family.add(labels, MetricValue::Level(as_level(taken)), None);
         }
     }
     family

@@ -1,13 +1,13 @@
 //! All counters of the service, and the families that they are read as.
 
-use super::access_figures::AccessFigures;
-use super::family::{Family, Value};
-use super::otlp::ExportFigures;
+use super::access_metrics::AccessMetrics;
+use super::family::{Family, MetricValue};
+use super::otlp::ExportMetrics;
 use super::ring::DecisionRing;
 use super::rule_stats::RuleStats;
-use super::series::SeriesBook;
+use super::series::RequestSeries;
 use super::top::Top;
-use super::trace::TraceFigures;
+use super::trace::TraceMetrics;
 use hivemind_core::Timestamp;
 use hivemind_core::store::Occupancy;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Stats {
     /// Since when they are counted.
     pub started: Timestamp,
     pub rules: RuleStats,
-    pub series: SeriesBook,
+    pub series: RequestSeries,
     pub top: Top,
     pub ring: DecisionRing,
     pub service_errors: AtomicU64,
@@ -30,9 +30,9 @@ pub struct Stats {
     pub certificate_errors: AtomicU64,
     /// When the first certificate in force ends, in seconds of Unix time; 0 where there is none.
     pub certificate_expiry: AtomicU64,
-    pub access: AccessFigures,
-    pub exports: ExportFigures,
-    pub traces: Arc<TraceFigures>,
+    pub access: AccessMetrics,
+    pub exports: ExportMetrics,
+    pub traces: Arc<TraceMetrics>,
 }
 
 impl Stats {
@@ -41,7 +41,8 @@ impl Stats {
     }
 
     /// The same, with room for so many decisions.
-    pub fn remembering(self, decisions: usize) -> Self {
+    #[must_use]
+    pub fn with_decision_ring(self, decisions: usize) -> Self {
         Self { ring: DecisionRing::new(decisions), ..self }
     }
 
@@ -122,7 +123,7 @@ impl Stats {
         let mut times =
             Family::histogram("ratelimit_service_response_time_seconds", "How long an answer took.")
                 .unit("s");
-        times.add(method, Value::Spread(total.as_reference()), None);
+        times.add(method, MetricValue::Histogram(total.in_seconds()), None);
         [
             errors.with([("err_type", "service_error")], self.service_errors.load(Ordering::Relaxed)),
             requests.with(method, total.count()),

@@ -1,7 +1,7 @@
 //! How long answers took. One histogram has the edges of both pages that are made of it: the reference's, and the
 //! design's in milliseconds. A duration is counted once, in the bucket between two edges.
 
-use super::family::{Spread, as_level};
+use super::family::{Histogram, as_level};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Timings {
     }
 
     /// The time that such a share of all did not pass, in milliseconds: between the edges of its bucket, as if all were
-    /// spread evenly there. None where nothing was counted; what took longer than the last edge is told as that.
+    /// histogram evenly there. None where nothing was counted; what took longer than the last edge is told as that.
     pub(super) fn quantile_ms(&self, share: f64) -> Option<f64> {
         let counts = self.counts();
         let rank = as_level(counts.iter().sum::<u64>()) * share;
@@ -70,17 +70,17 @@ impl Timings {
     }
 
     /// The reference's histogram, in seconds.
-    pub(super) fn as_reference(&self) -> Spread {
-        self.spread(&OF_REFERENCE_US, 1_000_000.0)
+    pub(super) fn in_seconds(&self) -> Histogram {
+        self.histogram(&OF_REFERENCE_US, 1_000_000.0)
     }
 
     /// The design's, in milliseconds.
-    pub(super) fn as_designed(&self) -> Spread {
-        self.spread(&OF_DESIGN_US, 1_000.0)
+    pub(super) fn in_millis(&self) -> Histogram {
+        self.histogram(&OF_DESIGN_US, 1_000.0)
     }
 
     /// With these edges, which are among all, in a unit that has so many microseconds.
-    fn spread(&self, edges: &[u64], of_unit: f64) -> Spread {
+    fn histogram(&self, edges: &[u64], of_unit: f64) -> Histogram {
         let mut buckets = vec![0; edges.len() + 1];
         let upper = EDGES_US.iter().copied().chain([u64::MAX]);
         for (upper, count) in upper.zip(&self.buckets) {
@@ -90,7 +90,7 @@ impl Timings {
             }
         }
         let sum = as_level(self.sum_ns.load(Ordering::Relaxed)) / (1_000.0 * of_unit);
-        Spread { edges: edges.iter().map(|edge| as_level(*edge) / of_unit).collect(), buckets, sum }
+        Histogram { edges: edges.iter().map(|edge| as_level(*edge) / of_unit).collect(), buckets, sum }
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
         ] {
             let timings = Timings::default();
             timings.observe(Duration::from_micros(micros));
-            let (seconds, millis) = (timings.as_reference(), timings.as_designed());
+            let (seconds, millis) = (timings.in_seconds(), timings.in_millis());
             assert_eq!(
                 seconds.buckets.iter().position(|count| *count == 1),
                 Some(of_reference),
@@ -144,9 +144,6 @@ mod tests {
 
     #[test]
     fn the_edges_are_those_of_the_design() {
-        assert_eq!(
-            Timings::default().as_designed().edges,
-            [0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0]
-        );
+        assert_eq!(Timings::default().in_millis().edges, [0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0]);
     }
 }

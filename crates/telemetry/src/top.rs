@@ -9,8 +9,8 @@ mod sketch;
 use hivemind_core::Timestamp;
 use hivemind_core::store::Charge;
 use serde_json::{Value, json};
-pub use sketch::RuleOf;
-use sketch::{Heard, Sketch, added_up};
+pub use sketch::RuleId;
+use sketch::{ChargedKey, Sketch, merge_equal_keys};
 use std::hash::{Hash, Hasher};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,12 +29,12 @@ const MOST_SHOWN: usize = 1_000;
 
 /// What keys are told by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum RankBy {
     Denied,
     Spent,
 }
 
-impl By {
+impl RankBy {
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "denied" => Some(Self::Denied),
@@ -60,21 +60,27 @@ pub struct Top {
 
 impl Top {
     /// Counts for the key of a charge: a refusal, or what it has spent, by this rule, if it was one.
-    pub fn record(&self, by: By, (charge, rule): (&Charge<'_>, Option<RuleOf>), amount: u64, now: Timestamp) {
+    pub fn record(
+        &self,
+        by: RankBy,
+        (charge, rule): (&Charge<'_>, Option<RuleId>),
+        amount: u64,
+        now: Timestamp,
+    ) {
         // Whatever a request claims to cost: no sum of such amounts wraps round.
         let amount = amount.min(MOST_AT_ONCE);
         if amount > 0 {
-            let mut folded = Folded::default();
+            let mut folded = KeyHasher::default();
             charge.key.hash(&mut folded);
-            self.of(by).record(&Heard { hash: folded.0, parts: charge.parts, rule }, amount, now);
+            self.of(by).record(&ChargedKey { hash: folded.0, parts: charge.parts, rule }, amount, now);
         }
     }
 
     /// The first of them, as the API shows them while these are the rules in force.
-    pub fn shown(&self, by: By, limit: usize, rules: u64, now: Timestamp) -> Value {
+    pub fn shown(&self, by: RankBy, limit: usize, rules: u64, now: Timestamp) -> Value {
         let generation = generation(now);
         let all = self.of(by).shards.iter().flat_map(|shard| shard.counted_by(generation)).collect();
-        let mut all = added_up(all);
+        let mut all = merge_equal_keys(all);
         all.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.parts.cmp(&other.parts)));
         all.truncate(limit.min(MOST_SHOWN));
         let since = generation.saturating_sub(1) * REMEMBERED.as_secs();
@@ -87,19 +93,19 @@ impl Top {
         })
     }
 
-    const fn of(&self, by: By) -> &Ranking {
+    const fn of(&self, by: RankBy) -> &Ranking {
         match by {
-            By::Denied => &self.denied,
-            By::Spent => &self.spent,
+            RankBy::Denied => &self.denied,
+            RankBy::Spent => &self.spent,
         }
     }
 }
 
 /// A key is a hash already, under a secret: its halves are laid over each other, and nothing is hashed again.
 #[derive(Default)]
-struct Folded(u64);
+struct KeyHasher(u64);
 
-impl Hasher for Folded {
+impl Hasher for KeyHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
@@ -143,9 +149,9 @@ struct Generations {
 }
 
 impl Ranking {
-    fn record(&self, heard: &Heard<'_>, amount: u64, now: Timestamp) {
+    fn record(&self, key: &ChargedKey<'_>, amount: u64, now: Timestamp) {
         let Some(shard) =
-            usize::try_from(heard.hash % SHARDS as u64).ok().and_then(|index| self.shards.get(index))
+            usize::try_from(key.hash % SHARDS as u64).ok().and_then(|index| self.shards.get(index))
         else {
             return;
         };
@@ -160,7 +166,7 @@ impl Ranking {
         generations.turn_to(generation(now));
         let left =
             if shard.left.load(Ordering::Relaxed) > 0 { shard.left.swap(0, Ordering::Relaxed) } else { 0 };
-        generations.now.record(heard, amount, left);
+        generations.now.record(key, amount, left);
     }
 }
 
@@ -182,7 +188,7 @@ impl Shard {
         recorded < IN_A_MOMENT
     }
 
-    fn counted_by(&self, generation: u64) -> Vec<sketch::Counted> {
+    fn counted_by(&self, generation: u64) -> Vec<sketch::KeyCount> {
         let mut generations = self.generations.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         generations.turn_to(generation);
         generations.now.merged(&generations.before)

@@ -1,8 +1,8 @@
-"""Asks a service, and holds each answer to its description.
+"""Sends requests to a service and validates each response against the OpenAPI description.
 
-usage: validate.py DESCRIPTION URL TOKEN < lines of METHOD PATH TEMPLATE BODY [STATUS], apart by tabs
-Of a stream of events, BODY has the names of those that are waited for, apart by commas.
-Prints a line for each answer that its schema refuses, and fails if there is any.
+usage: validate.py DESCRIPTION URL TOKEN < lines of METHOD PATH TEMPLATE BODY [STATUS], separated by tabs
+For an event stream, BODY has the names of the events to wait for, separated by commas.
+Prints a line for each response that violates its schema, and fails if there are any.
 """
 import json
 import sys
@@ -12,41 +12,41 @@ import urllib.request
 
 import jsonschema_rs
 
-# A round has all events every 15 seconds at the latest.
+# The server sends each event at least every 15 seconds.
 LONGEST = 40
 
 description = json.load(open(sys.argv[1]))
 wrong = 0
 
 
-def complain(text):
+def report(text):
     global wrong
     print(text)
     wrong += 1
 
 
-def hold(what, schema, value):
+def validate(what, schema, value):
     schema = {**schema, "components": description["components"]}
     for error in jsonschema_rs.validator_for(schema).iter_errors(value):
-        complain(f"{what}: {list(error.instance_path)}: {error.message[:300]}")
+        report(f"{what}: {list(error.instance_path)}: {error.message[:300]}")
 
 
 def listen(what, answer, schemas, wanted):
-    """Holds each event to its schema until all that are waited for have come."""
+    """Validates each event until all wanted events have arrived."""
     missing, name, ends = set(wanted), None, time.monotonic() + LONGEST
     for line in answer:
         line = line.decode().rstrip("\n")
         if line.startswith("event: "):
             name = line.removeprefix("event: ")
         elif line.startswith("data: ") and name not in schemas:
-            complain(f"{what}: the event {name} is not described")
+            report(f"{what}: the event {name} is not described")
         elif line.startswith("data: "):
-            hold(f"{what}: {name}", schemas[name], json.loads(line.removeprefix("data: ")))
+            validate(f"{what}: {name}", schemas[name], json.loads(line.removeprefix("data: ")))
             missing.discard(name)
         if not missing or wrong or time.monotonic() > ends:
             break
     if missing:
-        complain(f"{what}: never came: {sorted(missing)}")
+        report(f"{what}: missing: {sorted(missing)}")
 
 
 for line in sys.stdin:
@@ -59,20 +59,20 @@ for line in sys.stdin:
     except urllib.error.HTTPError as error:
         answer = error
     if expected and expected != [str(answer.status)]:
-        complain(f"{method} {path}: {answer.status} and not {expected[0]}: {answer.read()[:300]}")
+        report(f"{method} {path}: status {answer.status}, expected {expected[0]}: {answer.read()[:300]}")
         continue
     response = description["paths"][template][method.lower()]["responses"].get(str(answer.status))
     if response is None:
-        complain(f"{method} {path}: {answer.status} is not described")
+        report(f"{method} {path}: {answer.status} is not described")
         continue
     if "$ref" in response:
         response = description["components"]["responses"][response["$ref"].rsplit("/", 1)[1]]
     content = response["content"].get(answer.headers["content-type"])
     if content is None:
-        complain(f"{method} {path}: {answer.headers['content-type']} is not described")
+        report(f"{method} {path}: {answer.headers['content-type']} is not described")
     elif "x-events" in content:
         listen(f"{method} {path}", answer, content["x-events"], body.split(","))
     else:
-        hold(f"{method} {path}: {answer.status}", content["schema"], json.loads(answer.read()))
+        validate(f"{method} {path}: {answer.status}", content["schema"], json.loads(answer.read()))
     answer.close()
 sys.exit(wrong > 0)

@@ -1,10 +1,10 @@
-//! What stands behind gateways.
+//! A minimal upstream app for gateway tests.
 
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// An app that answers everything, and is there as long as the test.
+/// Starts an app that answers every request with 200, for as long as the test runs.
 pub async fn app() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! An authority of the test's own, and certificates from it in files.
+//! A test certificate authority and the certificate files that it issues.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -38,7 +38,7 @@ impl Authority {
         authority
     }
 
-    /// Its certificate, in a file.
+    /// The CA certificate, in a file.
     pub fn file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
@@ -47,12 +47,12 @@ impl Authority {
         &self.pem
     }
 
-    /// A certificate for this machine, as a server and as a client has it.
+    /// A certificate for this machine, valid for servers and clients.
     pub fn issue(&self, stem: &str) -> Issued {
         self.issue_until(stem, 2_099)
     }
 
-    /// One that ended with a year.
+    /// A certificate whose validity ends with a year.
     pub fn issue_until(&self, stem: &str, year: i32) -> Issued {
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
         let mut params = CertificateParams::new(names).unwrap();
@@ -64,13 +64,14 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let path = |ending: &str| self.folder.path().join(format!("{stem}.{ending}"));
         let issued = Issued { cert: path("pem"), key: path("key") };
-        // The key first: a look between the two finds a pair that does not fit, and changes nothing.
+        // The key first: a reader that loads the files between the two writes finds a pair that does not match
+        // and keeps the old one.
         put(&issued.key, &key.serialize_pem());
         put(&issued.cert, &certificate.pem());
         issued
     }
 
-    /// How a client speaks that trusts it, and shows this certificate.
+    /// A TLS client configuration that trusts this CA and presents this certificate, if any.
     pub fn client(&self, shows: Option<&Issued>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
@@ -89,7 +90,7 @@ impl Authority {
     }
 }
 
-/// Replaces a file in one step, for its owner alone.
+/// Replaces a file in one step, readable by its owner only.
 pub fn put(path: &Path, text: &str) {
     let next = path.with_extension("next");
     std::fs::write(&next, text).unwrap();

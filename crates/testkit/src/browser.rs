@@ -1,4 +1,5 @@
-//! A headless Chromium, asked over the protocol of its developer tools. It is shared by all tests that need a browser.
+//! A headless Chromium, driven over the `DevTools` protocol. One process serves all tests of a binary that need a
+//! browser.
 
 use crate::within;
 use futures_util::{SinkExt, StreamExt};
@@ -19,7 +20,7 @@ const FLAGS: [&str; 6] = [
     "--remote-debugging-port=0",
 ];
 
-/// One page of a browser of its own. It is ended by its handle when the test is over.
+/// One page in a browser context of its own; the browser is killed when the handle is dropped.
 pub struct Browser {
     _profile: tempfile::TempDir,
     _process: Child,
@@ -37,7 +38,7 @@ impl Browser {
         browser
     }
 
-    /// One whose page is still empty, and where everything that happens is recorded.
+    /// An empty page on which every event is recorded.
     pub async fn start() -> Self {
         let profile = tempfile::tempdir().unwrap();
         let mut command = Command::new("chromium");
@@ -49,14 +50,14 @@ impl Browser {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = async {
             loop {
-                let line = lines.next_line().await.unwrap().expect("chromium to say where it listens");
+                let line = lines.next_line().await.unwrap().expect("the address that chromium listens on");
                 if let Some((_, address)) = line.split_once("DevTools listening on ") {
                     break address.trim().to_owned();
                 }
             }
         };
         let address = within("chromium", address).await;
-        // A full pipe would stop it.
+        // A full pipe would block it.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let (socket, _) = within("chromium", connect_async(address)).await.unwrap();
         let mut browser = Self {
@@ -68,8 +69,8 @@ impl Browser {
             events: Vec::new(),
         };
         let target = browser.call("Target.createTarget", json!({"url": "about:blank"})).await;
-        let asked = json!({"targetId": target["targetId"], "flatten": true});
-        let attached = browser.call("Target.attachToTarget", asked).await;
+        let target_parameters = json!({"targetId": target["targetId"], "flatten": true});
+        let attached = browser.call("Target.attachToTarget", target_parameters).await;
         attached["sessionId"].as_str().expect("a session").clone_into(&mut browser.session);
         for domain in ["Runtime", "Page", "Network", "Log"] {
             browser.call(&format!("{domain}.enable"), json!({})).await;
@@ -77,13 +78,13 @@ impl Browser {
         browser
     }
 
-    /// Goes to an address.
+    /// Navigates to an address.
     pub async fn go(&mut self, url: &str) {
         let gone = self.call("Page.navigate", json!({"url": url})).await;
         assert!(gone["errorText"].is_null(), "{url}: {gone}");
     }
 
-    /// Calls a method of the protocol. Whatever happens meanwhile is recorded.
+    /// Calls a method of the protocol. Events that arrive meanwhile are recorded.
     pub async fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.calls += 1;
         let mut call = json!({"id": self.calls, "method": method});
@@ -96,51 +97,51 @@ impl Browser {
             loop {
                 let message = self.socket.next().await.expect("an answer").unwrap();
                 let Ok(text) = message.to_text() else { continue };
-                let mut told: Value = serde_json::from_str(text).unwrap_or_default();
-                if told["id"] == self.calls {
-                    // A page that goes takes what was asked of it along.
-                    let is_gone = told["error"]["message"] == "Inspected target navigated or closed";
-                    assert!(told["error"].is_null() || is_gone, "{method}: {told}");
-                    break told["result"].take();
+                let mut message: Value = serde_json::from_str(text).unwrap_or_default();
+                if message["id"] == self.calls {
+                    // A page that navigates away drops its pending calls.
+                    let is_gone = message["error"]["message"] == "Inspected target navigated or closed";
+                    assert!(message["error"].is_null() || is_gone, "{method}: {message}");
+                    break message["result"].take();
                 }
-                if told["method"].is_string() {
-                    self.events.push(told);
+                if message["method"].is_string() {
+                    self.events.push(message);
                 }
             }
         };
         within(method, answer).await
     }
 
-    /// What happened so far, by the name of the event.
+    /// The recorded events of one kind.
     pub fn happened<'a>(&'a self, event: &'a str) -> impl Iterator<Item = &'a Value> {
-        self.events.iter().filter(move |told| told["method"] == event).map(|told| &told["params"])
+        self.events.iter().filter(move |message| message["method"] == event).map(|message| &message["params"])
     }
 
-    /// The text of a page, once a promise of its script is kept.
-    pub async fn shown(&mut self, promise: &str) -> String {
-        // The script may not have run yet, or run in a page that is about to be replaced.
+    /// The text of the page once a promise in it has resolved.
+    pub async fn text_after(&mut self, promise: &str) -> String {
+        // The script may not have run yet, or it ran in a page that is about to be replaced.
         let expression = format!("{promise}?.then(() => document.body.innerText)");
-        let shown = async {
+        let text = async {
             loop {
                 if let Some(text) = self.value(&expression).await.as_str() {
                     break text.to_owned();
                 }
             }
         };
-        within(promise, shown).await
+        within(promise, text).await
     }
 
-    /// The value of an expression, once its promise is kept; nothing where it has none.
+    /// The value of an expression once its promise has resolved; null if it has none.
     pub async fn value(&mut self, expression: &str) -> Value {
         let parameters = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         self.call("Runtime.evaluate", parameters).await["result"]["value"].take()
     }
 
-    /// Waits until an expression of the page is true.
+    /// Waits until an expression in the page is true.
     pub async fn until(&mut self, expression: &str) {
         let tried = async {
             loop {
-                // A page that is replaced meanwhile takes its promise with it.
+                // A page that is replaced meanwhile drops its promise.
                 let waiting = format!(
                     "new Promise(resolve => {{ const look = () => {{ try {{ if ({expression}) return resolve(true); }} catch {{}} \
                      setTimeout(look, 25); }}; look(); setTimeout(() => resolve(false), 2000); }})"
@@ -152,8 +153,8 @@ impl Browser {
         };
         let happened = tokio::time::timeout(crate::DEADLINE, tried).await;
         if happened.is_err() {
-            let shown = self.value("document.body.innerText").await;
-            panic!("waited for {expression}; the page says:\n{}", shown.as_str().unwrap_or_default());
+            let text = self.value("document.body.innerText").await;
+            panic!("waited for {expression}; the page says:\n{}", text.as_str().unwrap_or_default());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whoever comes to a port: curl, openssl, and a caller of gRPC.
+//! Clients of a port: curl, openssl and a gRPC caller.
 
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use crate::{Client, Server, request, within};
@@ -19,29 +19,29 @@ use tokio_rustls::client::TlsStream;
 use tonic::transport::{Endpoint, Uri};
 use tonic::{Code, Status};
 
-/// What a program came to, and all that it said.
+/// The exit status and the whole output of a program.
 #[derive(Debug)]
-pub struct Said {
+pub struct ProgramOutput {
     pub exit: Option<i32>,
     pub text: String,
 }
 
-impl Said {
-    /// The status of an answer.
+impl ProgramOutput {
+    /// The HTTP status in the output.
     pub fn code(&self) -> u16 {
         let line = self.text.lines().rfind(|line| line.starts_with("HTTP/"));
         line.and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or_else(|| panic!("{self:?}"))
     }
 
-    /// The status of a call, wherever it stands.
+    /// The gRPC status of a call, from its headers or its trailers.
     pub fn grpc_status(&self) -> Code {
         let status = self.text.lines().find_map(|line| line.trim().strip_prefix("grpc-status: "));
         Code::from_i32(status.unwrap_or_else(|| panic!("{self:?}")).parse().unwrap())
     }
 }
 
-/// Runs a program that is asked nothing.
-async fn run(program: &str, arguments: &[&str]) -> Said {
+/// Runs a program with an empty standard input.
+async fn run(program: &str, arguments: &[&str]) -> ProgramOutput {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     for proxy in ["http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"] {
@@ -49,16 +49,16 @@ async fn run(program: &str, arguments: &[&str]) -> Said {
     }
     let output = within(program, command.output()).await.unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    Said { exit: output.status.code(), text: text.into_owned() }
+    ProgramOutput { exit: output.status.code(), text: text.into_owned() }
 }
 
-/// Fetches with curl: head, body and what it says.
-pub async fn curl(arguments: &[&str]) -> Said {
+/// Runs curl and returns head, body and diagnostics.
+pub async fn curl(arguments: &[&str]) -> ProgramOutput {
     run("curl", &[&["-sS", "-i", "--max-time", "15"], arguments].concat()).await
 }
 
-/// Calls `ShouldRateLimit` with curl, which knows nothing of gRPC.
-pub async fn curl_call(server: &Server, scheme: &str, arguments: &[&str]) -> Said {
+/// Calls `ShouldRateLimit` with curl, which has no gRPC support of its own.
+pub async fn curl_call(server: &Server, scheme: &str, arguments: &[&str]) -> ProgramOutput {
     let message = request("d", "k=v").encode_to_vec();
     let mut framed = vec![0];
     framed.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
@@ -79,17 +79,17 @@ pub async fn curl_call(server: &Server, scheme: &str, arguments: &[&str]) -> Sai
     .await
 }
 
-/// Shakes hands with openssl.
-pub async fn openssl(at: SocketAddr, arguments: &[&str]) -> Said {
+/// Performs a TLS handshake with openssl.
+pub async fn openssl(at: SocketAddr, arguments: &[&str]) -> ProgramOutput {
     let at = at.to_string();
     run("openssl", &[&["s_client", "-connect", &at], arguments].concat()).await
 }
 
-/// Connects over TLS.
+/// A connector for connections over TLS.
 #[derive(Clone)]
-struct Over(Arc<ClientConfig>, SocketAddr);
+struct TlsService(Arc<ClientConfig>, SocketAddr);
 
-impl tower_service::Service<Uri> for Over {
+impl tower_service::Service<Uri> for TlsService {
     type Response = TokioIo<TlsStream<TcpStream>>;
     type Error = std::io::Error;
     type Future = Pin<Box<dyn Future<Output = std::io::Result<Self::Response>> + Send>>;
@@ -108,18 +108,18 @@ impl tower_service::Service<Uri> for Over {
     }
 }
 
-/// A caller over TLS; none where there is no connection.
+/// A gRPC client over TLS, or the error of the connection attempt.
 pub async fn caller(at: SocketAddr, config: Arc<ClientConfig>) -> Result<Client, tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(format!("http://{at}")).unwrap();
-    let channel = within("a connection", endpoint.connect_with_connector(Over(config, at))).await?;
+    let channel = within("a connection", endpoint.connect_with_connector(TlsService(config, at))).await?;
     Ok(RateLimitServiceClient::new(channel))
 }
 
-/// Asks once with a key.
+/// Sends one request, with an API key if given.
 pub async fn ask(client: &mut Client, domain: &str, key: Option<&str>) -> Result<(), Status> {
-    let mut asked = tonic::Request::new(request(domain, "k=v"));
+    let mut request_with_key = tonic::Request::new(request(domain, "k=v"));
     if let Some(key) = key {
-        asked.metadata_mut().insert("x-api-key", key.parse().unwrap());
+        request_with_key.metadata_mut().insert("x-api-key", key.parse().unwrap());
     }
-    within("an answer", client.should_rate_limit(asked)).await.map(drop)
+    within("an answer", client.should_rate_limit(request_with_key)).await.map(drop)
 }

@@ -1,7 +1,7 @@
-//! Shared support code of the integration tests: starters of processes, clients, certificates and short forms.
+//! Shared support code of the integration tests: processes, clients, certificates and short forms.
 //!
-//! Every process gets a folder of its own and ports that the kernel chooses, and is killed when its handle is dropped.
-//! Every wait has a deadline; none sleeps. The crate is a dev-dependency and is not published.
+//! Every process gets a folder of its own and ports that the kernel chooses, and is killed when its handle is
+//! dropped. Every wait has a deadline; tests never sleep. The crate is a dev-dependency and is not published.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -40,5 +40,5 @@ pub use log::Log;
 pub use page::{Page, exchange, get, post};
 pub use program::{binary, may_be_missing, repository};
 pub use request::{peek, request};
-pub use response::{headers, overall, shown, statuses};
+pub use response::{headers, overall, status_summary, statuses};
 pub use server::{Client, Server, Setup, hivemind};

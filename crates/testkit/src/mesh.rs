@@ -1,4 +1,4 @@
-//! Nodes of one mesh: a CA of the test's own, and processes that find each other.
+//! Nodes of one mesh: a test CA and processes that join each other.
 
 use crate::{Server, Setup, get, hivemind, within};
 use serde_json::Value;
@@ -18,20 +18,20 @@ descriptors:
 - {key: loose, rate_limit: {unit: second, requests_per_unit: 5, consistency: eventual}}
 ";
 
-/// A CA, and where certificates of it go.
-pub struct Authority {
+/// A CA and a folder for its certificates.
+pub struct MeshAuthority {
     folder: tempfile::TempDir,
 }
 
-impl Authority {
+impl MeshAuthority {
     pub fn new() -> Self {
-        Self::lasting("3650")
+        Self::with_validity_days("3650")
     }
 
-    /// One that ends after so many days.
-    pub fn lasting(days: &str) -> Self {
+    /// A CA that expires after `days` days.
+    pub fn with_validity_days(days: &str) -> Self {
         let authority = Self { folder: tempfile::tempdir().unwrap() };
-        done(&["certs", "ca", "--days", days, "--out", authority.path("ca").to_str().unwrap()]);
+        run_ok(&["certs", "ca", "--days", days, "--out", authority.path("ca").to_str().unwrap()]);
         authority
     }
 
@@ -39,23 +39,23 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// The folder of a node's certificate, which is made if it is not there.
-    pub fn certified(&self, name: &str, more: &[&str]) -> PathBuf {
+    /// The folder of a node's certificate, which is created if it is missing.
+    pub fn certificate_folder(&self, name: &str, more: &[&str]) -> PathBuf {
         let out = self.path(name);
         if !out.join("node.crt").exists() || !more.is_empty() {
             let (ca, out) = (self.path("ca"), out.to_str().unwrap());
             let line = ["certs", "node", "--ca", ca.to_str().unwrap(), "--name", name, "--out", out];
-            done(&[&line[..], more].concat());
+            run_ok(&[&line[..], more].concat());
         }
         out
     }
 
-    /// A node that begins with these peers.
+    /// A node with these bootstrap peers.
     pub fn node(&self, name: &str, peers: &[SocketAddr]) -> Setup {
-        with_files(Setup::rules(RULES), &self.certified(name, &[]), peers)
+        with_files(Setup::rules(RULES), &self.certificate_folder(name, &[]), peers)
     }
 
-    /// So many nodes in one view.
+    /// Starts `count` nodes and waits until all are members of one view.
     pub async fn nodes(&self, count: usize) -> Vec<Node> {
         let mut nodes: Vec<Node> = Vec::new();
         for index in 0..count {
@@ -67,10 +67,10 @@ impl Authority {
     }
 }
 
-/// A node that runs.
+/// A running node.
 pub struct Node {
     server: Server,
-    /// Where peers reach it.
+    /// The address for its peers.
     pub mesh: SocketAddr,
 }
 
@@ -97,8 +97,8 @@ impl DerefMut for Node {
     }
 }
 
-/// A node with the certificate in a folder. It waits longer for owners than by default, because many tests share
-/// the machine's cores.
+/// A node with the certificate in a folder. Its timeout for owners is longer than the default, because many
+/// tests share the machine's cores.
 pub fn with_files(setup: Setup, files: &Path, peers: &[SocketAddr]) -> Setup {
     let peers: Vec<String> = peers.iter().map(ToString::to_string).collect();
     let file = |name: &str| files.join(name).to_str().unwrap().to_owned();
@@ -113,32 +113,32 @@ pub fn with_files(setup: Setup, files: &Path, peers: &[SocketAddr]) -> Setup {
         .with("rate_limiting.staleness_threshold_ms", "5000")
 }
 
-/// Runs a command that cannot fail.
-pub fn done(arguments: &[&str]) {
-    let (code, told) = hivemind(arguments);
-    assert_eq!(code, Some(0), "{told}");
+/// Runs a command that must succeed.
+pub fn run_ok(arguments: &[&str]) {
+    let (code, output) = hivemind(arguments);
+    assert_eq!(code, Some(0), "{output}");
 }
 
-/// What a node tells of its peers.
+/// The peers that a node reports.
 pub async fn peers(node: &Server) -> Vec<Value> {
     let page = get(node.admin, "/api/v1/peers").await;
     assert_eq!(page.code, 200, "{}", page.body);
-    let told: Value = serde_json::from_str(&page.body).unwrap();
-    told["peers"].as_array().expect("a list of peers").clone()
+    let body: Value = serde_json::from_str(&page.body).unwrap();
+    body["peers"].as_array().expect("a list of peers").clone()
 }
 
-/// Waits until something is so, asking again and again.
-pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+/// Polls until a condition is true.
+pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let mut ticks = tokio::time::interval(Duration::from_millis(20));
     within(what, async {
-        while !is_so().await {
+        while !condition().await {
             ticks.tick().await;
         }
     })
     .await;
 }
 
-/// Waits until every node is ready, and knows all others as members that are alive.
+/// Waits until every node is ready and lists all others as alive members.
 pub async fn all_are_members(nodes: &[Node]) {
     let is_whole = |peer: &Value| peer["state"] == "alive" && peer["member"] == true;
     for node in nodes {

@@ -11,7 +11,7 @@ use tokio::process::Command;
 /// The description that the service serves.
 pub const DESCRIPTION: &str = "crates/server/src/admin/openapi.json";
 
-/// schemathesis, as `./test` installs it. Without it there is nothing to test.
+/// The path of schemathesis, as `./test` installs it. Without it, tests that need it are skipped.
 pub fn schemathesis() -> Option<PathBuf> {
     let program = std::env::var_os("HIVEMIND_SCHEMATHESIS").map(PathBuf::from);
     assert!(
@@ -21,8 +21,8 @@ pub fn schemathesis() -> Option<PathBuf> {
     program
 }
 
-/// Runs a program that may take this long, with no proxy of this machine; what it said, if it was not content.
-pub async fn complaints(command: &mut Command, input: &str, within: Duration) -> Option<String> {
+/// Runs a program with a time limit and without a proxy; returns its output if it fails.
+pub async fn failure_output(command: &mut Command, input: &str, within: Duration) -> Option<String> {
     for proxy in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"] {
         command.env_remove(proxy);
     }
@@ -36,15 +36,21 @@ pub async fn complaints(command: &mut Command, input: &str, within: Duration) ->
     child.stdin.take().unwrap().write_all(input.as_bytes()).await.unwrap();
     let output =
         tokio::time::timeout(within, child.wait_with_output()).await.expect("it ends in time").unwrap();
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    (!output.status.success()).then(|| said.into_owned())
+    let output_text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (!output.status.success()).then(|| output_text.into_owned())
 }
 
-/// Asks a service for each of these lines, as `validate.py` reads them; what is not as it is described, if anything.
-pub async fn not_as_described(program: &Path, admin: SocketAddr, token: &str, lines: &str) -> Option<String> {
-    // It comes with what reads schemas.
+/// Sends each of these requests, in the format of `validate.py`, to a service; returns the schema violations,
+/// if any.
+pub async fn schema_violations(
+    program: &Path,
+    admin: SocketAddr,
+    token: &str,
+    lines: &str,
+) -> Option<String> {
+    // The Python environment of schemathesis includes the schema reader.
     let mut command = Command::new(program.with_file_name("python"));
     command.arg(repository("crates/testkit/data/validate.py")).arg(repository(DESCRIPTION));
     command.args([&format!("http://{admin}"), token]);
-    complaints(&mut command, lines, Duration::from_secs(60)).await
+    failure_output(&mut command, lines, Duration::from_secs(60)).await
 }

@@ -1,10 +1,10 @@
-//! As much HTTP/1.1 as the pages of the service need: one request on one connection.
+//! A minimal HTTP/1.1 client for the service's pages: one request per connection.
 
 use crate::within;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub struct Page {
     pub code: u16,
@@ -13,13 +13,13 @@ pub struct Page {
 }
 
 impl Page {
-    /// A header, by its name in small letters.
+    /// A header, by its lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
-        pairs.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        pairs.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The number that a page of metrics has for a series.
+    /// The value of a series on the metrics page.
     pub fn metric(&self, series: &str) -> Option<u64> {
         let line = self
             .body
@@ -29,13 +29,13 @@ impl Page {
     }
 }
 
-/// Fetches a page.
+/// Sends a GET request.
 pub async fn get(address: std::net::SocketAddr, path: &str) -> Page {
     let connection = TcpStream::connect(address).await.unwrap();
     within("a page", exchange(connection, "GET", path, "")).await
 }
 
-/// Sends a text to a page.
+/// Sends a POST request with a text body.
 pub async fn post(address: std::net::SocketAddr, path: &str, body: &str) -> Page {
     let connection = TcpStream::connect(address).await.unwrap();
     within("a page", exchange(connection, "POST", path, body)).await

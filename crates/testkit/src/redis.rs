@@ -1,4 +1,4 @@
-//! A Redis server of a test's own, in a folder of its own, ended by its own handle.
+//! A Redis server for one test, in a folder of its own, killed when its handle is dropped.
 
 use crate::within;
 use std::net::TcpListener;
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// Ports below those that the kernel deals out: whoever connects to one of those while nobody
-/// listens there may meet itself.
+/// Ports below the ephemeral range: a client that connects to an ephemeral port without a listener may connect
+/// to itself.
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u16 = 12_000;
 
-/// A port on which nobody listens now. Redis cannot be told to choose one itself.
+/// A port without a listener. Redis cannot choose a free port itself.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = u16::try_from(std::process::id() * 37 % u32::from(PORTS)).unwrap();
@@ -39,16 +39,16 @@ impl Redis {
         Self::start_with(&[]).await
     }
 
-    /// One with more arguments than those that every one of them has.
+    /// A server with additional arguments.
     pub async fn start_with(arguments: &[&str]) -> Self {
         let mut redis = Self::new(arguments);
         while !redis.run().await {
-            redis.port = free_port(); // Somebody else was quicker.
+            redis.port = free_port(); // Another process took the port first.
         }
         redis
     }
 
-    /// One that does not run yet.
+    /// A server that does not run yet.
     pub fn new(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         Self { folder: tempfile::tempdir().unwrap(), child: None, port: free_port(), arguments }
@@ -62,7 +62,7 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Starts it where it was; false if its port is taken.
+    /// Starts the server on its port; false if the port is taken.
     pub async fn run(&mut self) -> bool {
         let port = self.port.to_string();
         let mut command = Command::new("redis-server");
@@ -80,7 +80,7 @@ impl Redis {
             false
         })
         .await;
-        // Read to the end, or it would stop at a full pipe.
+        // The output is read to its end, because a full pipe would block the server.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         self.child = is_ready.then_some(child);
         is_ready
@@ -90,7 +90,7 @@ impl Redis {
         assert!(self.run().await, "its port was taken meanwhile");
     }
 
-    /// Ends it at once, as a machine that loses its power does.
+    /// Kills the server at once, like a power loss.
     pub async fn kill(&mut self) {
         let mut child = self.child.take().expect("it runs");
         child.kill().await.unwrap();
@@ -103,7 +103,7 @@ impl Redis {
         assert!(Command::new("sh").args(["-c", &command]).status().await.unwrap().success());
     }
 
-    /// What it answers to a command.
+    /// The reply to a command.
     pub async fn command(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
         command.args(["-p", &self.port.to_string()]).args(arguments);

@@ -22,7 +22,7 @@ pub fn request(domain: &str, text: &str) -> RateLimitRequest {
     RateLimitRequest { domain: domain.to_owned(), descriptors: descriptors(text), hits_addend: 0 }
 }
 
-/// The same, but only to look.
+/// The same request as a peek.
 pub fn peek(domain: &str, text: &str) -> RateLimitRequest {
     let mut request = request(domain, text);
     for descriptor in &mut request.descriptors {

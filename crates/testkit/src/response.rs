@@ -1,12 +1,12 @@
-//! Answers in a short form: `OK 15/DAY, 14 left`, `OVER 15/DAY`, `none`, `unlimited`.
+//! Responses in a short form: `OK 15/DAY, 14 left`, `OVER 15/DAY`, `none`, `unlimited`.
 
 use crate::proto::envoy::service::ratelimit::v3::RateLimitResponse;
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::{
     Code, DescriptorStatus, rate_limit::Unit,
 };
 
-/// One status. Fails if a part of it contradicts another one.
-pub fn shown(status: &DescriptorStatus) -> String {
+/// The short form of one status. Fails if its fields contradict each other.
+pub fn status_summary(status: &DescriptorStatus) -> String {
     let Some(limit) = &status.current_limit else {
         assert_eq!((status.code(), status.duration_until_reset), (Code::Ok, None), "{status:?}");
         return match status.limit_remaining {
@@ -15,9 +15,9 @@ pub fn shown(status: &DescriptorStatus) -> String {
             other => panic!("{other} left of no limit"),
         };
     };
-    let reset = status.duration_until_reset.expect("a limit says when it is reset");
+    let reset = status.duration_until_reset.expect("a limit has a reset time");
     assert_eq!(reset.nanos, 0, "whole seconds");
-    // Only a bucket that is full has nothing to wait for.
+    // Only a full bucket has nothing to wait for.
     let full = status.limit_remaining >= limit.requests_per_unit && status.code() == Code::Ok;
     assert!(reset.seconds >= 1 || full, "{reset:?} is rounded down");
     let name = if limit.name.is_empty() { String::new() } else { format!(" `{}`", limit.name) };
@@ -29,7 +29,7 @@ pub fn shown(status: &DescriptorStatus) -> String {
     match status.code() {
         Code::Ok => format!("OK {limit}, {} left", status.limit_remaining),
         Code::OverLimit => {
-            assert_eq!(status.limit_remaining, 0, "nothing is left of what is over");
+            assert_eq!(status.limit_remaining, 0, "remaining is 0 if over the limit");
             format!("OVER {limit}")
         }
         Code::Unknown => panic!("a status always has a code"),
@@ -38,7 +38,7 @@ pub fn shown(status: &DescriptorStatus) -> String {
 
 /// All statuses, in order.
 pub fn statuses(answer: &RateLimitResponse) -> String {
-    answer.statuses.iter().map(shown).collect::<Vec<_>>().join(" | ")
+    answer.statuses.iter().map(status_summary).collect::<Vec<_>>().join(" | ")
 }
 
 /// The overall code.

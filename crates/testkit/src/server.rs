@@ -1,5 +1,6 @@
-//! The service as a process: started with its own folder, found by its first
-//! screen, and killed by its own handle when the test is over.
+//! The service as a process: started in a folder of its own, with addresses read from its startup banner, and
+//! killed
+//! when its handle is dropped.
 
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
@@ -12,7 +13,7 @@ use tonic::transport::{Channel, Endpoint};
 
 pub type Client = RateLimitServiceClient<Channel>;
 
-/// A service that is to be started.
+/// A service to start.
 pub struct Setup {
     folder: tempfile::TempDir,
     rules: Option<PathBuf>,
@@ -22,7 +23,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// With nothing set, not even its ports: for a network of its own.
+    /// Nothing is set, not even the ports: for a network namespace of its own.
     pub fn by_default() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
@@ -33,7 +34,7 @@ impl Setup {
         }
     }
 
-    /// With no rules given, and every port any that is free.
+    /// Without rules, and with any free port.
     pub fn new() -> Self {
         let setup = Self::by_default();
         ["grpc_port", "admin_port", "metrics_port"]
@@ -48,31 +49,32 @@ impl Setup {
         setup.rules_at("rules.yaml")
     }
 
-    /// With the rules at a path below its folder.
+    /// With the rule file at a path below its folder.
     pub fn rules_at(self, path: &str) -> Self {
         let rules = Some(self.path().join(path));
         Self { rules, ..self }
     }
 
-    /// With the rules at exactly this path, as given on the command line.
+    /// With the rule path exactly as given on the command line.
     pub fn rules_as_given(self, path: &str) -> Self {
         Self { rules: Some(path.into()), ..self }
     }
 
-    /// With a configuration in a file, `hivemind.yaml`. What is set otherwise goes before it.
+    /// With the configuration file `hivemind.yaml`. Settings from `with` take precedence over it.
     pub fn config(self, text: &str) -> Self {
         self.write("hivemind.yaml", text);
         let config = Some(self.path().join("hivemind.yaml"));
         Self { config, ..self }
     }
 
-    /// Started by these words before its own.
+    /// With a command prefix.
     pub fn started_by(self, words: &[&str]) -> Self {
         let words = words.iter().map(|word| (*word).to_owned());
         Self { program: words.chain(self.program).collect(), ..self }
     }
 
-    /// With a setting, by the name it has in a file of them; or, in capitals, with a variable that is none.
+    /// With a setting, by its key in the configuration file; a name in capitals is a plain environment
+    /// variable.
     pub fn with(mut self, key: &str, value: &str) -> Self {
         let is_variable = key == key.to_uppercase();
         let setting = || format!("HIVEMIND_{}", key.to_uppercase().replace('.', "__"));
@@ -81,12 +83,12 @@ impl Setup {
         self
     }
 
-    /// The service's own folder, which is also the one it is started in.
+    /// The service's own folder, which is also its working directory.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Writes a file in it.
+    /// Writes a file into the folder.
     pub fn write(&self, name: &str, text: &str) {
         let path = self.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -107,17 +109,17 @@ impl Setup {
         command
     }
 
-    /// Starts it and waits for the end of its first screen.
+    /// Starts the service and waits for the end of its startup banner.
     pub async fn start(self) -> Server {
         let mut child = self.command().spawn().unwrap();
         let mut log = Log::of(child.stderr.take().unwrap());
         let mut out = Log::of(child.stdout.take().unwrap());
-        // A page that is off has none.
+        // A port that is disabled is not printed.
         let address = |line: &str| {
             let (_, rest) = line.split_once("://").unwrap_or(("", "0.0.0.0:0"));
             rest.split(['/', ' ']).next().unwrap().parse().unwrap()
         };
-        let shown = async {
+        let addresses = async {
             let grpc = address(&out.next("rate limit service ").await);
             let admin = address(&out.next("admin ").await);
             let metrics = address(&out.next("metrics ").await);
@@ -128,11 +130,12 @@ impl Setup {
             let status = child.wait().await.unwrap();
             panic!("it ended with {status}:\n{}", log.rest().await)
         };
-        let (grpc, admin, metrics) = tokio::select! { shown = shown => shown, () = ended => unreachable!() };
+        let (grpc, admin, metrics) =
+            tokio::select! { addresses = addresses => addresses, () = ended => unreachable!() };
         Server { folder: self.folder, child, grpc, admin, metrics, log, screen: out }
     }
 
-    /// Starts it where it cannot run: how it ended, and what it said.
+    /// Starts a service that must fail: its exit status, standard output and standard error.
     pub async fn fail(&self) -> (ExitStatus, String, String) {
         let output = within("its end", self.command().output()).await.unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -140,7 +143,7 @@ impl Setup {
     }
 }
 
-/// A service that runs.
+/// A running service.
 pub struct Server {
     folder: tempfile::TempDir,
     child: Child,
@@ -152,7 +155,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// One with these rules, and everything else by default.
+    /// A service with these rules and defaults for everything else.
     pub async fn with_rules(text: &str) -> Self {
         Setup::rules(text).start().await
     }
@@ -161,7 +164,7 @@ impl Server {
         self.folder.path()
     }
 
-    /// Another connection to it.
+    /// Opens another connection.
     pub async fn client(&self) -> Client {
         Client::new(self.channel().await)
     }
@@ -171,7 +174,7 @@ impl Server {
         within("a connection", endpoint.connect()).await.unwrap()
     }
 
-    /// Asks once, for descriptors in the short form.
+    /// Sends one request, with descriptors in the short form.
     pub async fn ask(&self, domain: &str, text: &str) -> RateLimitResponse {
         self.send(request(domain, text)).await
     }
@@ -186,17 +189,17 @@ impl Server {
         answer.map(tonic::Response::into_inner)
     }
 
-    /// The page of metrics.
+    /// Fetches the metrics page.
     pub async fn metrics(&self) -> Page {
         get(self.metrics, "/metrics").await
     }
 
-    /// One counter of a rule, by its labels.
+    /// A counter of a rule, by its labels.
     pub async fn counted(&self, field: &str, labels: &str) -> Option<u64> {
         self.metrics().await.metric(&format!("ratelimit_service_rate_limit_{field}{{{labels}}}"))
     }
 
-    /// The id of its process.
+    /// The process id.
     pub fn process(&self) -> u32 {
         self.child.id().expect("it runs")
     }
@@ -207,13 +210,13 @@ impl Server {
         assert!(Command::new("sh").args(["-c", &command]).status().await.unwrap().success());
     }
 
-    /// Waits for its end.
+    /// Waits until the process ends.
     pub async fn ended(&mut self) -> ExitStatus {
         within("its end", self.child.wait()).await.unwrap()
     }
 }
 
-/// Runs another command of the binary: its exit code, and all that it printed.
+/// Runs another command of the binary and returns its exit code and output.
 pub fn hivemind(arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = std::process::Command::new(binary());
     let output = command.args(arguments).env_clear().output().unwrap();

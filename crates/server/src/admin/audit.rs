@@ -9,7 +9,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use hivemind_core::{Clock, SystemClock};
-use hivemind_telemetry::logging::{AUDIT, PerSecond};
+use hivemind_telemetry::logging::{AUDIT, LineBudget};
 use hivemind_tls::harmless::harmless;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -137,8 +137,8 @@ impl Drop for Line {
 /// the count.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedWrites {
-    of_known: PerSecond,
-    of_anybody: PerSecond,
+    of_known: LineBudget,
+    of_anybody: LineBudget,
 }
 
 impl RefusedWrites {
@@ -159,7 +159,7 @@ impl RefusedWrites {
             return;
         }
         let (method, path) = (harmless(method.as_str(), 16), harmless(path, LONGEST));
-        let (status, left_out) = (status.as_u16(), room.left_out());
+        let (status, left_out) = (status.as_u16(), room.take_omitted());
         tracing::info!(
             target: AUDIT, who, method, path, status, why, left_out, "admin API write rejected"
         );

@@ -46,7 +46,8 @@ const STYLE: &str =
 const FIRST_SCRIPT: &str = include_str!("../../dashboard/first.js");
 const ICON: &str = include_str!("../../dashboard/icon.svg");
 /// The comments in the page that mark their places.
-const PLACE: &str = "<!-- style.css, parts.css and first.js: in the page itself, so that it is painted with its first answer. -->";
+const PLACE: &str =
+    "<!-- style.css, parts.css and first.js: inline, so that the first response can be painted. -->";
 const ICON_PLACE: &str = "<!-- icon.svg -->";
 const BARE_PAGE: &str = include_str!("../../dashboard/index.html");
 static PAGE: LazyLock<String> = LazyLock::new(|| {
@@ -69,7 +70,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 const ASSETS: &[File] = assets! {
     DRAWING: "icon.svg";
     SCRIPT: "api.js" "app.js" "chart.js" "config.js" "confirm.js" "credential.js" "decisions.js" "descriptor.js" "dom.js" "explain.js"
-        "format.js" "history.js" "key.js" "keys.js" "limits.js" "live.js" "map.js" "matters.js" "mesh.js" "outlook.js" "refusals.js" "rules.js"
+        "format.js" "history.js" "key.js" "keys.js" "limits.js" "live.js" "map.js" "mesh.js" "outlook.js" "problems.js" "refusals.js" "rules.js"
         "sha256.js" "table.js" "token.js" "traffic.js" "whatif.js" "yaml.js";
 };
 

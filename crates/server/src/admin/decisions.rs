@@ -11,8 +11,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use hivemind_core::Timestamp;
-use hivemind_telemetry::ring::{Door, Lacks, Mark, Remembered, cut};
-use hivemind_telemetry::{hashed, salted, shown_entries};
+use hivemind_telemetry::Frontend;
+use hivemind_telemetry::ring::{DecisionRecord, RecordRef, Truncation, cut};
+use hivemind_telemetry::{hash_value, redacted_entries, salt_hash};
 use serde_json::{Value, json};
 use std::fmt;
 use std::str::FromStr;
@@ -57,9 +58,10 @@ fn answer(admin: &Admin, query: Option<&str>) -> Result<Value, String> {
     let (page, wanted) = (Page::of(&query)?, Wanted::of(&query)?);
     let after: Option<Place> = page.after()?;
     let ring = &admin.service.0.stats().ring;
-    let snapshot = ring.copied();
-    let older =
-        |mark: &Mark<'_>| after.is_none_or(|after| (mark.at.as_nanos(), mark.id) < (after.nanos, after.id));
+    let snapshot = ring.snapshot();
+    let older = |mark: &RecordRef<'_>| {
+        after.is_none_or(|after| (mark.at.as_nanos(), mark.id) < (after.nanos, after.id))
+    };
     let items = snapshot.newest_first().into_iter().filter(older).filter_map(|mark| {
         let decision = mark.read().filter(|decision| wanted.has(decision))?;
         Some((Place { nanos: mark.at.as_nanos(), id: mark.id }, shown(mark.id, &decision)))
@@ -114,12 +116,12 @@ impl WantedValue {
     fn of(value: &str) -> Self {
         // The entry's key is unknown here, and so is whether its hash is salted. The last one is for callers that
         // send the hash of a PIN.
-        let hash = hashed(value);
-        Self { text: cut(value).to_owned(), hashed: [salted(&hash), hash, salted(value)] }
+        let hash = hash_value(value);
+        Self { text: cut(value).to_owned(), hashed: [salt_hash(&hash), hash, salt_hash(value)] }
     }
 
     fn is(&self, kept: &str) -> bool {
-        let is_of_hash = || self.text.starts_with("sha256:") && self.text == hashed(kept);
+        let is_of_hash = || self.text.starts_with("sha256:") && self.text == hash_value(kept);
         self.text == kept || self.hashed.iter().any(|hashed| hashed == kept) || is_of_hash()
     }
 }
@@ -143,7 +145,7 @@ impl Wanted {
         Ok(Self { is_denied, domain: text("domain"), key: text("key"), value, since })
     }
 
-    fn has(&self, decision: &Remembered<'_>) -> bool {
+    fn has(&self, decision: &DecisionRecord<'_>) -> bool {
         let is = |wanted: &Option<String>, text: &str| wanted.as_ref().is_none_or(|wanted| wanted == text);
         let has_entry = || {
             let mut entries = decision.parts.iter().flat_map(|part| &part.entries);
@@ -157,28 +159,28 @@ impl Wanted {
     }
 }
 
-fn shown(id: u64, decision: &Remembered<'_>) -> Value {
+fn shown(id: u64, decision: &DecisionRecord<'_>) -> Value {
     let descriptors = decision.parts.iter().map(|part| {
         json!({
-            "entries": shown_entries(part.entries.iter().copied()),
+            "entries": redacted_entries(part.entries.iter().copied()),
             "hits": part.hits,
             "code": if part.is_over { "OVER_LIMIT" } else { "OK" },
             "rule": part.rule,
             "remaining": part.remaining,
         })
     });
-    let door = match decision.door {
-        Door::Grpc => "grpc",
-        Door::Json => "json",
-        Door::Gateway => "gateway",
+    let frontend = match decision.frontend {
+        Frontend::Grpc => "grpc",
+        Frontend::Json => "json",
+        Frontend::Gateway => "gateway",
     };
     json!({
         "id": id,
         "t_ms": millis(decision.at),
-        "door": door,
+        "door": frontend,
         "domain": decision.domain,
         "outcome": if decision.is_denied { "denied" } else { "allowed" },
         "descriptors": descriptors.collect::<Vec<_>>(),
-        "is_cut": decision.lacks != Lacks::Nothing || decision.is_hashed,
+        "is_cut": decision.truncation != Truncation::None || decision.is_hashed,
     })
 }

@@ -44,7 +44,7 @@ async fn listen(
             if let Some(peers) = peers::shown(&admin, false).await {
                 push(&mut first, "peers", &peers);
             }
-            let events = place.told(first.into());
+            let events = place.into_events(first.into());
             let headers = [
                 (header::CONTENT_TYPE, "text/event-stream"),
                 (header::CACHE_CONTROL, "no-store"),

@@ -15,7 +15,7 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use hivemind_core::rules::{CandidateOutcome, ExplanationEnd};
 use hivemind_core::{Clock, SystemClock};
-use hivemind_telemetry::kept;
+use hivemind_telemetry::redact;
 use serde_json::{Value, json};
 
 pub(super) fn routes() -> Router<Admin> {
@@ -53,7 +53,7 @@ fn hide(explained: &mut Explained<'_>) {
     for ((key, _), step) in explained.entries.iter().zip(&mut explained.explanation.steps) {
         for (rule, _) in &mut step.candidates {
             let value = rule.strip_prefix(key).and_then(|rest| rest.strip_prefix('='));
-            if let Some((hidden, true)) = value.map(|value| kept(key, value)) {
+            if let Some((hidden, true)) = value.map(|value| redact(key, value)) {
                 *rule = format!("{key}={hidden}");
             }
         }

@@ -75,7 +75,7 @@ async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> 
             _ => &figures.denied,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        let (status, why, _) = refusal.told();
+        let (status, why, _) = refusal.response_parts();
         let is_known = matches!(visitor.who, Who::Token | Who::Key(_));
         guard.refused.tell(&request, (&visitor.who.to_string(), is_known), status, why);
         return refusal.answer();

@@ -75,7 +75,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Sends the first snapshot; from here on the subscriber receives all rounds.
-    pub(super) fn told(self, first: Bytes) -> Events {
+    pub(super) fn into_events(self, first: Bytes) -> Events {
         let _ = self.rounds.try_send(first); // The queue is empty, so there is room.
         self.has_begun.store(true, Ordering::Release);
         Events(self.events)

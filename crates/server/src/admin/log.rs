@@ -7,7 +7,9 @@ use super::whole::few;
 use axum::http::StatusCode;
 use axum::response::Response;
 use hivemind_telemetry::logging::{LogChange, RunningLog};
-use hivemind_telemetry::settings::log::{DecisionLines, LogLevel, LogLevels, Told, module_name};
+use hivemind_telemetry::settings::log::{
+    DecisionFilter, DecisionLogSettings, LogLevel, LogLevels, module_name,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -38,16 +40,17 @@ struct RawDecisions {
 
 /// The active settings.
 pub(super) fn shown(log: &RunningLog) -> Response {
-    let (LogLevels { level, modules }, DecisionLines { told, sample_rate, per_second, values }) = log.now();
+    let (LogLevels { level, modules }, DecisionLogSettings { filter, sample_rate, per_second, values }) =
+        log.now();
     let modules: BTreeMap<&str, &str> =
         modules.iter().map(|(module, level)| (module.as_str(), level.as_str())).collect();
-    let told = match told {
-        Told::None => json!(false),
-        Told::All => json!(true),
-        Told::Denied => json!(told.as_str()),
+    let log = match filter {
+        DecisionFilter::None => json!(false),
+        DecisionFilter::All => json!(true),
+        DecisionFilter::Denied => json!(filter.as_str()),
     };
     let decisions =
-        json!({"log": told, "sample_rate": sample_rate, "per_second": per_second, "values": values});
+        json!({"log": log, "sample_rate": sample_rate, "per_second": per_second, "values": values});
     let body = json!({"level": level.as_str(), "levels": modules, "decisions": decisions});
     ok(&body)
 }
@@ -63,7 +66,7 @@ fn change(raw: RawLog) -> Result<LogChange, String> {
     let modules = raw.levels.map(modules).transpose()?;
     let mut change = LogChange { level, modules, ..LogChange::default() };
     if let Some(Object(RawDecisions { log, sample_rate, per_second })) = raw.decisions {
-        change.told = log.map(told).transpose()?;
+        change.decisions = log.map(decision_filter).transpose()?;
         if sample_rate.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
             return Err("`decisions.sample_rate` must be a number from 0 to 1.".to_owned());
         }
@@ -90,14 +93,14 @@ fn modules(raw: BTreeMap<String, String>) -> Result<BTreeMap<String, LogLevel>, 
     raw.into_iter().map(one).collect()
 }
 
-fn told(value: Value) -> Result<Told, String> {
-    let told = match value {
-        Value::Bool(true) => Some(Told::All),
-        Value::Bool(false) => Some(Told::None),
-        Value::String(word) => Told::parse(&word),
+fn decision_filter(value: Value) -> Result<DecisionFilter, String> {
+    let filter = match value {
+        Value::Bool(true) => Some(DecisionFilter::All),
+        Value::Bool(false) => Some(DecisionFilter::None),
+        Value::String(word) => DecisionFilter::parse(&word),
         _ => None,
     };
-    told.ok_or_else(|| "`decisions.log` must be true, false or \"denied\".".to_owned())
+    filter.ok_or_else(|| "`decisions.log` must be true, false or \"denied\".".to_owned())
 }
 
 fn refused(detail: &str) -> Response {
@@ -114,7 +117,7 @@ mod tests {
     fn log_change_is_parsed_and_invalid_ones_rejected() {
         let whole = br#"{"level": "debug", "levels": {"h2": "off"}, "decisions": {"log": "denied", "sample_rate": 0.5, "per_second": 7}}"#;
         let whole = asked(whole).unwrap();
-        assert_eq!((whole.level, whole.told), (Some(LogLevel::Debug), Some(Told::Denied)));
+        assert_eq!((whole.level, whole.decisions), (Some(LogLevel::Debug), Some(DecisionFilter::Denied)));
         assert_eq!((whole.sample_rate, whole.per_second), (Some(0.5), NonZeroU32::new(7)));
         assert_eq!(whole.modules, Some([("h2".to_owned(), LogLevel::Off)].into()));
         assert_eq!(
@@ -123,7 +126,7 @@ mod tests {
         );
         let some = asked(br#"{"decisions": {"log": true}}"#).unwrap();
         assert_eq!(some.to_string(), "decisions=true");
-        assert_eq!(some, LogChange { told: Some(Told::All), ..LogChange::default() });
+        assert_eq!(some, LogChange { decisions: Some(DecisionFilter::All), ..LogChange::default() });
         for same in ["7", "7.0"] {
             let read = asked(format!(r#"{{"decisions": {{"per_second": {same}}}}}"#).as_bytes()).unwrap();
             assert_eq!(read.per_second, NonZeroU32::new(7), "to JSON both are the same");

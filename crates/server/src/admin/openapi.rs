@@ -1,4 +1,4 @@
-//! `GET /api/v1/openapi.json`: the OpenAPI description. tests/api checks it against the routes and responses.
+//! `GET /api/v1/openapi.json`: the `OpenAPI` description. tests/api checks it against the routes and responses.
 
 use super::Admin;
 use axum::Router;

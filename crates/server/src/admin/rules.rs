@@ -13,7 +13,7 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use hivemind_core::rules::Budget;
 use hivemind_core::{Matcher, Rule};
-use hivemind_telemetry::kept;
+use hivemind_telemetry::redact;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -43,7 +43,7 @@ impl Sight<'_> {
     /// The value of a matcher, hashed if necessary.
     pub(super) fn value<'m>(&self, matcher: &'m Matcher) -> Option<Cow<'m, str>> {
         let value = matcher.value()?;
-        Some(if self.hides { kept(matcher.key(), value).0 } else { value.into() })
+        Some(if self.hides { redact(matcher.key(), value).0 } else { value.into() })
     }
 
     pub(super) fn path(&self, path: &[Matcher]) -> Vec<Value> {

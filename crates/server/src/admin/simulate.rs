@@ -19,7 +19,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use hivemind_core::Rules;
-use hivemind_telemetry::shown_entries;
+use hivemind_telemetry::redacted_entries;
 use http_body::Body;
 use named::Named;
 use patience::Patience;
@@ -172,7 +172,7 @@ fn simulated(admin: &Admin, raw: RawSimulation) -> Result<Value, Refused> {
                     "No decisions are recorded, because `observability.decision_ring` is 0; send a log.";
                 return Err(Refused::Senseless(detail.to_owned()));
             }
-            traffic::recent(&ring.copied(), &named.unwrap_or_default(), &mut comparison, patience)
+            traffic::recent(&ring.snapshot(), &named.unwrap_or_default(), &mut comparison, patience)
         }
         Source::Log(log) => log.decide(&mut comparison, patience).map_err(Refused::Senseless)?,
     };
@@ -216,7 +216,7 @@ fn shown(comparison: &Comparison, notes: &[String]) -> Value {
         let entries = who.entries.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         json!({
             "domain": who.domain,
-            "entries": shown_entries(entries),
+            "entries": redacted_entries(entries),
             "requests": tally.requests,
             "limited_now": tally.limited.now,
             "limited_then": tally.limited.then,

@@ -6,7 +6,7 @@ use super::query::Query;
 use super::reply::{no_question, ok};
 use axum::response::Response;
 use hivemind_core::{Clock, SystemClock};
-use hivemind_telemetry::By;
+use hivemind_telemetry::RankBy;
 use serde_json::{Value, json};
 
 /// Fits on one screen.
@@ -15,11 +15,11 @@ const SHOWN: usize = 20;
 const NAMES: [&str; 2] = ["by", Page::NAMES[0]];
 
 /// Reads the query, or returns what to send instead.
-fn asked(query: Option<&str>) -> Result<(By, usize), String> {
+fn asked(query: Option<&str>) -> Result<(RankBy, usize), String> {
     let query = Query::read(query, &NAMES)?;
     let by = match query.get("by") {
-        None => By::Denied,
-        Some(text) => By::parse(text).ok_or("`by` must be `denied` or `spent`.")?,
+        None => RankBy::Denied,
+        Some(text) => RankBy::parse(text).ok_or("`by` must be `denied` or `spent`.")?,
     };
     Ok((by, Page::limit_of(&query, SHOWN)?))
 }
@@ -27,10 +27,10 @@ fn asked(query: Option<&str>) -> Result<(By, usize), String> {
 /// The heads of both lists.
 pub(super) fn both(admin: &Admin) -> Value {
     let of = |by| shown(admin, by, SHOWN);
-    json!({"denied": of(By::Denied), "spent": of(By::Spent)})
+    json!({"denied": of(RankBy::Denied), "spent": of(RankBy::Spent)})
 }
 
-fn shown(admin: &Admin, by: By, limit: usize) -> Value {
+fn shown(admin: &Admin, by: RankBy, limit: usize) -> Value {
     let service = &admin.service.0;
     service.stats().top.shown(by, limit, service.rules_number(), SystemClock.now())
 }
@@ -44,13 +44,13 @@ pub(super) fn answer(admin: &Admin, query: Option<&str>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use super::{By, asked};
+    use super::{RankBy, asked};
 
     #[test]
     fn top_query_is_validated() {
-        assert_eq!(asked(None), Ok((By::Denied, 20)));
-        assert_eq!(asked(Some("by=spent")), Ok((By::Spent, 20)));
-        assert_eq!(asked(Some("limit=1000&by=denied")), Ok((By::Denied, 1_000)));
+        assert_eq!(asked(None), Ok((RankBy::Denied, 20)));
+        assert_eq!(asked(Some("by=spent")), Ok((RankBy::Spent, 20)));
+        assert_eq!(asked(Some("limit=1000&by=denied")), Ok((RankBy::Denied, 1_000)));
         for wrong in [
             "by=",
             "by=all",

@@ -3,7 +3,7 @@
 
 use axum::serve::Listener;
 use hivemind_core::{Clock, MonotonicClock};
-use hivemind_telemetry::seldom::Seldom;
+use hivemind_telemetry::log_throttle::LogThrottle;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -13,16 +13,16 @@ pub(super) struct Bounded<L> {
     listener: L,
     most: usize,
     places: Arc<Semaphore>,
-    full: Seldom,
+    full: LogThrottle,
 }
 
 impl<L: Listener> Bounded<L> {
     pub(super) fn new(listener: L, most: usize) -> Self {
-        Self { listener, most, places: Arc::new(Semaphore::new(most)), full: Seldom::new() }
+        Self { listener, most, places: Arc::new(Semaphore::new(most)), full: LogThrottle::new() }
     }
 
     fn tell_full(&self) {
-        if let Some(times) = self.full.happens(MonotonicClock.now()) {
+        if let Some(times) = self.full.record(MonotonicClock.now()) {
             tracing::warn!(
                 times,
                 "all {} connections of one listener are in use and new clients wait; raise `max_connections` if \

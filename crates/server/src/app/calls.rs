@@ -5,7 +5,7 @@ use super::bounded::Bounded;
 use super::ending::{Door as Entrance, Ending};
 use super::listeners::Tcp;
 use crate::config::Settings;
-use crate::front::grpc::{self, Door, Patience};
+use crate::front::grpc::{self, CallerAuth, GrpcTimeouts};
 use crate::front::rls::RateLimitService;
 use crate::health::Health;
 use crate::proto::DESCRIPTORS;
@@ -108,7 +108,7 @@ async fn start_workers(
 ) -> anyhow::Result<(Arc<Workers<Socket>>, Ended)> {
     let calls = &settings.server.calls;
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let patience = Patience {
+    let timeouts = GrpcTimeouts {
         handshake: calls.handshake_timeout,
         call: calls.call_timeout,
         idle: calls.idle_timeout,
@@ -117,9 +117,9 @@ async fn start_workers(
         pong: KEEPALIVE_TIMEOUT,
     };
     let (rls, doors) = (RateLimitService(Arc::clone(&shared.service)), &shared.doors);
-    let door = Door { tls: doors.grpc.clone(), keys: doors.access.keys.clone() };
+    let auth = CallerAuth { tls: doors.grpc.clone(), keys: doors.access.keys.clone() };
     let workers = calls.workers.unwrap_or(cores);
-    let started = grpc::start_workers(workers, &rls, routes, &door, patience, stopped).await;
+    let started = grpc::start_workers(workers, &rls, routes, &auth, timeouts, stopped).await;
     let (workers, ended) = started.context("starting the threads that answer calls")?;
     Ok((Arc::new(workers), ended))
 }

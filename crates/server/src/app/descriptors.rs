@@ -4,7 +4,7 @@ use crate::config::Settings;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// For listeners, logs and files.
-const BESIDE: u64 = 256;
+const RESERVED: u64 = 256;
 
 /// Raises the limit to what the settings may need, as far as this process may raise it.
 pub(super) fn provide(settings: &Settings) {
@@ -27,7 +27,7 @@ pub(super) fn provide(settings: &Settings) {
 fn needed(settings: &Settings) -> u64 {
     let of_calls = if settings.server.has_calls() { settings.server.calls.max_connections.get() } else { 0 };
     let of_gateway = settings.gateway.as_ref().map_or(0, |gateway| 2 * gateway.front.max_connections.get());
-    (of_calls + of_gateway) as u64 + BESIDE
+    (of_calls + of_gateway) as u64 + RESERVED
 }
 
 /// The soft limit raised to the hard limit, if it is lower than needed.

@@ -90,6 +90,6 @@ impl Door {
 }
 
 /// Returns when the flag is set.
-pub(super) async fn until(mut told: watch::Receiver<bool>) {
-    let _ = told.wait_for(|is_so| *is_so).await;
+pub(super) async fn until(mut flag: watch::Receiver<bool>) {
+    let _ = flag.wait_for(|is_so| *is_so).await;
 }

@@ -6,7 +6,7 @@ use crate::config::Settings;
 use anyhow::{Context, bail};
 use axum::serve::Listener;
 use hivemind_core::{Clock, MonotonicClock};
-use hivemind_telemetry::seldom::Seldom;
+use hivemind_telemetry::log_throttle::LogThrottle;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A TCP listener that continues to accept after errors.
 pub(super) struct Tcp {
     listener: TcpListener,
-    failures: Seldom,
+    failures: LogThrottle,
 }
 
 /// Operators, probes and scrapers are few; idle connections of others must not lock them out.
@@ -154,12 +154,12 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 impl Tcp {
     pub(super) const fn new(listener: TcpListener) -> Self {
-        Self { listener, failures: Seldom::new() }
+        Self { listener, failures: LogThrottle::new() }
     }
 
     /// Logs an accept error and waits: descriptors become free as connections close.
     async fn pause(&self, error: &io::Error) {
-        if let Some(times) = self.failures.happens(MonotonicClock.now()) {
+        if let Some(times) = self.failures.record(MonotonicClock.now()) {
             let at = self.listener.local_addr().map(|at| at.to_string()).unwrap_or_default();
             tracing::error!(
                 times,

@@ -69,7 +69,7 @@ pub(super) async fn serve(
     if let Some(mesh) = mesh {
         mesh.close().await;
     }
-    log.decisions().tell_left_out();
+    log.decisions().log_omitted();
     Ok(())
 }
 

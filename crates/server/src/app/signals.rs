@@ -28,7 +28,7 @@ pub(super) struct Signals {
 
 /// Why the process stops.
 pub(super) enum End {
-    Told,
+    Signal,
     /// Another process serves in its place.
     FollowedBy(Successor),
 }
@@ -60,7 +60,7 @@ impl Signals {
         let mut followed = std::pin::pin!(followed);
         loop {
             tokio::select! {
-                () = terminated(&mut self.terminate, &mut self.interrupt) => return End::Told,
+                () = terminated(&mut self.terminate, &mut self.interrupt) => return End::Signal,
                 successor = &mut followed => return End::FollowedBy(successor),
                 _ = self.succeed.recv() => start_successor(handover.is_some(), &self.program),
             }
@@ -68,7 +68,7 @@ impl Signals {
     }
 
     /// Returns on SIGTERM or SIGINT.
-    pub(super) async fn told(&mut self) {
+    pub(super) async fn stop_requested(&mut self) {
         terminated(&mut self.terminate, &mut self.interrupt).await;
     }
 }

@@ -61,7 +61,7 @@ pub(super) async fn followed(
 ) -> Option<u32> {
     loop {
         match signals.end(handover).await {
-            End::Told => return None,
+            End::Signal => return None,
             End::FollowedBy(successor) => {
                 let process = successor.process;
                 if gives_way(supervisor, successor).await {
@@ -103,5 +103,5 @@ pub(super) async fn notice(
         gateway.sees_off();
     }
     let given = NOTICE.min(settings.server.shutdown_grace / 4);
-    let _ = tokio::time::timeout(given, signals.told()).await;
+    let _ = tokio::time::timeout(given, signals.stop_requested()).await;
 }

@@ -9,7 +9,7 @@ use axum::http::header;
 use axum::routing::get;
 use hivemind_telemetry::metrics_exporter::MetricsExporter;
 use hivemind_telemetry::otlp::{Sender, Signal};
-use hivemind_telemetry::{Figures, Instruments, exposition};
+use hivemind_telemetry::{BackendMetrics, Instruments, exposition};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -27,12 +27,12 @@ pub(super) fn page(settings: &Settings, shared: &Shared) -> axum::Router {
 
 fn instruments(shared: &Shared) -> Instruments {
     let (storage, mesh) = (Arc::clone(&shared.storage), shared.mesh.clone());
-    let figures = move || Figures {
+    let backend = move || BackendMetrics {
         occupancy: storage.memory().occupancy(),
-        store: storage::figures(&storage),
-        mesh: mesh.as_ref().map(|mesh| mesh.figures()).unwrap_or_default(),
+        store: storage::metrics(&storage),
+        mesh: mesh.as_ref().map(|mesh| mesh.metrics()).unwrap_or_default(),
     };
-    Instruments { stats: Arc::clone(&shared.stats), figures: Arc::new(figures) }
+    Instruments { stats: Arc::clone(&shared.stats), backend: Arc::new(backend) }
 }
 
 /// The OTLP exporters, one task for each signal.
@@ -51,8 +51,8 @@ impl Exports {
         let mut tasks = JoinSet::new();
         let otel = &settings.observability.otel;
         if let Some(destination) = &otel.metrics {
-            let figures = Arc::clone(&shared.stats.exports.metrics);
-            let sender = Sender::new(Signal::Metrics, destination, figures);
+            let metrics = Arc::clone(&shared.stats.exports.metrics);
+            let sender = Sender::new(Signal::Metrics, destination, metrics);
             let exporter = MetricsExporter {
                 sender: sender.context("`observability.otel.metrics.endpoint`")?,
                 instruments: instruments(shared),

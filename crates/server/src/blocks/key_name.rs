@@ -3,7 +3,7 @@
 use super::Posted;
 use hivemind_core::Entry;
 use hivemind_core::store::Parts;
-use hivemind_telemetry::kept;
+use hivemind_telemetry::redact;
 use serde_json::{Value, json};
 
 /// The readable name of a key.
@@ -54,7 +54,7 @@ impl KeyName {
 
     /// The entries as the API reports them; credentials are hashed.
     pub(crate) fn shown_entries(&self) -> Value {
-        self.entries.iter().map(|(key, value)| json!({"key": key, "value": kept(key, value).0})).collect()
+        self.entries.iter().map(|(key, value)| json!({"key": key, "value": redact(key, value).0})).collect()
     }
 }
 

@@ -1,12 +1,12 @@
 //! Name of a blocked key as stored on the board, which every node keeps in memory until the entry expires.
 //!
-//! A credential is stored as its SHA-256 and never in clear, so nobody can log in with what a node stores or
-//! sends to its peers. Decisions compare the full hash, not the displayed part: 64 bits are too few to refuse
-//! a request.
+//! A credential is stored as its SHA-256 and never in clear, so the data that a node stores or sends to its
+//! peers cannot be used to log in. Decisions compare the full hash, not the displayed part: 64 bits are too
+//! few to refuse a request.
 
 use super::KeyName;
 use hivemind_core::store::Parts;
-use hivemind_telemetry::{as_shown, is_short, kept};
+use hivemind_telemetry::{is_guessable, redact, salt_if_guessable};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -44,7 +44,7 @@ struct Hash {
 
 impl Hash {
     fn of(key: &str, value: &str) -> Self {
-        Self { digits: digits(value), is_short: is_short(key, value) }
+        Self { digits: digits(value), is_short: is_guessable(key, value) }
     }
 
     fn read(digits: String, kind: &str) -> Option<Self> {
@@ -64,7 +64,7 @@ impl Hash {
 impl Posted {
     pub(super) fn of(parts: Parts<'_>) -> Self {
         let one = |(key, value): &(&str, &str)| {
-            let is_hidden = kept(key, value).1;
+            let is_hidden = redact(key, value).1;
             let stored = if is_hidden {
                 StoredValue::Hashed(Hash::of(key, value))
             } else {
@@ -128,10 +128,10 @@ impl Posted {
     /// The entries as the API reports them; of a credential, a part of its hash.
     pub(crate) fn shown_entries(&self) -> Value {
         let one = |(key, stored): &(String, StoredValue)| match stored {
-            StoredValue::Plain(value) => json!({"key": key, "value": kept(key, value).0}),
+            StoredValue::Plain(value) => json!({"key": key, "value": redact(key, value).0}),
             StoredValue::Hashed(hash) => {
                 let digits = hash.digits.get(..SHOWN).unwrap_or_default();
-                json!({"key": key, "value": as_shown(hash.is_short, format!("{HASHED}:{digits}"))})
+                json!({"key": key, "value": salt_if_guessable(hash.is_short, format!("{HASHED}:{digits}"))})
             }
         };
         self.entries.iter().map(one).collect()
@@ -140,7 +140,7 @@ impl Posted {
     /// Whether a displayed value is a hash, by which the key cannot be found.
     pub(crate) fn is_hashed(&self) -> bool {
         self.entries.iter().any(|(key, stored)| match stored {
-            StoredValue::Plain(value) => kept(key, value).1,
+            StoredValue::Plain(value) => redact(key, value).1,
             StoredValue::Hashed(_) => true,
         })
     }
@@ -214,7 +214,7 @@ mod tests {
             assert!(text.len() < 200, "a long value fits, too: {text}");
             assert!(name.is_hashed() && name.plain().is_none());
             let shown = &name.shown_entries()[1]["value"];
-            assert_eq!(shown, &*kept(key, value).0, "as displayed elsewhere");
+            assert_eq!(shown, &*redact(key, value).0, "as displayed elsewhere");
             // Neither the displayed text nor the stored hash names this key.
             let digits = digits(value);
             for other in [shown.as_str().unwrap(), &digits, &format!("{value}x")] {

@@ -160,7 +160,7 @@ impl Replay {
             }
         }
         match &course {
-            Course::Told(_) => {}
+            Course::Decisions(_) => {}
             Course::Summed(_, summary) => write!(output, "{summary}")?,
             Course::Compared(comparison) => write!(output, "{comparison}")?,
         }
@@ -177,7 +177,7 @@ impl Replay {
             return Ok(Course::Compared(Box::new(Comparison::new(rules, max_keys, on_refusal))));
         }
         let engine = Engine::new(rules, max_keys, on_refusal);
-        Ok(if self.summary { Course::Summed(engine, Summary::default()) } else { Course::Told(engine) })
+        Ok(if self.summary { Course::Summed(engine, Summary::default()) } else { Course::Decisions(engine) })
     }
 
     /// Loads the rules at a path; the demo rules without one.
@@ -239,7 +239,7 @@ impl Replay {
 
 /// What happens to each decision: written, summarized, or compared under two rule sets.
 enum Course {
-    Told(Engine),
+    Decisions(Engine),
     Summed(Engine, Summary),
     Compared(Box<Comparison>),
 }
@@ -247,7 +247,7 @@ enum Course {
 impl Course {
     fn take(&mut self, recorded: &Recorded<'_>, output: &mut impl Write) -> io::Result<()> {
         match self {
-            Self::Told(engine) => return write_decision(output, recorded, &engine.decide(recorded)),
+            Self::Decisions(engine) => return write_decision(output, recorded, &engine.decide(recorded)),
             Self::Summed(engine, summary) => summary.add(recorded, &engine.decide(recorded)),
             Self::Compared(comparison) => {
                 let entries = recorded.entries();
@@ -259,7 +259,7 @@ impl Course {
 
     fn overflowed(&self) -> u64 {
         match self {
-            Self::Told(engine) | Self::Summed(engine, _) => engine.overflowed(),
+            Self::Decisions(engine) | Self::Summed(engine, _) => engine.overflowed(),
             Self::Compared(comparison) => comparison.overflowed(),
         }
     }

@@ -1,4 +1,4 @@
-//! The limits of one descriptor, from `rate_limit` or `rate_limits`.
+//! Reader of a descriptor's limits: `rate_limit` or `rate_limits`.
 
 use super::reader::{Fields, Reader};
 use crate::storage::OnError;
@@ -42,7 +42,7 @@ pub(super) const ALGORITHMS: [(&str, Algorithm); 3] = [
     ("token_bucket", Algorithm::TokenBucket),
 ];
 
-/// One rule of all these limits, and what it says where the store cannot.
+/// Combines the limits into one rule. Also returns its `on_error`, which applies when the store is unavailable.
 pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<(Rule, Option<OnError>)> {
     let mut rule: Option<Rule> = None;
     let (mut policy, mut sharing) = (None, Sharing::default());
@@ -72,8 +72,8 @@ pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<(Rule, Opt
             (Budget::Limits(limits), Budget::Limits(more)) => limits.extend(more),
             (whole, Budget::Unlimited) if nodes.len() == 1 => *whole = Budget::Unlimited,
             _ => {
-                let cause = "`unlimited` stands alone, and here are other limits beside it";
-                reader.problem(Some(node.span.clone()), cause, "leave it out: the other limits decide");
+                let cause = "`unlimited` cannot be combined with other limits";
+                reader.problem(Some(node.span.clone()), cause, "remove it, or remove the other limits");
                 sound = false;
             }
         }
@@ -83,17 +83,17 @@ pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<(Rule, Opt
     Some((rule, policy))
 }
 
-/// Reads a limit's policy into that of its rule; false if it cannot be.
+/// Reads the limit's `on_error` into the policy of its rule; returns false if it is invalid.
 fn on_error(reader: &mut Reader<'_>, fields: &Fields<'_>, policy: &mut Option<OnError>) -> bool {
     let Some(node) = fields.get("on_error") else { return true };
     let Some(text) = reader.text(node, "on_error") else { return false };
     let Some((_, chosen)) = OnError::CHOICES.iter().find(|(name, _)| *name == text) else {
         let names: Vec<&str> = OnError::CHOICES.iter().map(|(name, _)| *name).collect();
-        let cause = format!("`{text}` is no value of `on_error`");
+        let cause = format!("`on_error` cannot be `{text}`");
         reader.problem(Some(node.span.clone()), cause, format!("one of: {}", names.join(", ")));
         return false;
     };
-    // All limits of a descriptor are decided in one step, so they fail in one way.
+    // All limits of a descriptor are decided in one step, so they fail together.
     if policy.is_some_and(|earlier| earlier != *chosen) {
         let cause = "the limits of one descriptor have different `on_error`";
         reader.problem(Some(node.span.clone()), cause, "write it once, or the same in each");
@@ -103,7 +103,7 @@ fn on_error(reader: &mut Reader<'_>, fields: &Fields<'_>, policy: &mut Option<On
     true
 }
 
-/// Reads what a limit says about a mesh into what its rule says; false if it cannot be.
+/// Reads a mesh option of the limit into `whole`, the value of its rule; returns false if it is invalid.
 fn shared<T: Copy + PartialEq>(
     reader: &mut Reader<'_>,
     fields: &Fields<'_>,
@@ -115,7 +115,7 @@ fn shared<T: Copy + PartialEq>(
     let Some(text) = reader.text(node, key) else { return false };
     let Some((_, chosen)) = choices.iter().find(|(name, _)| *name == text) else {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        let cause = format!("`{text}` is no value of `{key}`");
+        let cause = format!("`{key}` cannot be `{text}`");
         reader.problem(Some(node.span.clone()), cause, format!("one of: {}", names.join(", ")));
         return false;
     };
@@ -159,7 +159,7 @@ fn budget(reader: &mut Reader<'_>, node: &Node, fields: &Fields<'_>) -> Option<B
         }
         return Some(Budget::Unlimited);
     }
-    // All are read before any is missed, so that each mistake is told.
+    // Reads all keys before it returns, so that every mistake is reported.
     let unit = unit(reader, node, fields);
     let requests = match fields.get("requests_per_unit") {
         Some(node) => reader.number(node, "requests_per_unit"),
@@ -203,7 +203,7 @@ fn budget(reader: &mut Reader<'_>, node: &Node, fields: &Fields<'_>) -> Option<B
         Ok(limit) => Some(Budget::Limits(vec![limit])),
         Err((key, error)) => {
             let text = error.to_string();
-            let (cause, remedy) = text.split_once("; ").unwrap_or((&text, "choose another number"));
+            let (cause, remedy) = text.split_once("; ").unwrap_or((&text, "choose a different number"));
             reader.problem(Some(place(key)), cause, remedy);
             None
         }
@@ -213,7 +213,7 @@ fn budget(reader: &mut Reader<'_>, node: &Node, fields: &Fields<'_>) -> Option<B
 fn multiplied(error: LimitError) -> (String, &'static str) {
     match error {
         LimitError::ZeroPeriod => ("`unit_multiplier` must be at least 1".into(), "write 5 for five minutes"),
-        _ => ("unit and multiplier make more than 100 years".into(), "choose a smaller multiplier"),
+        _ => ("unit and multiplier exceed 100 years".into(), "choose a smaller multiplier"),
     }
 }
 
@@ -226,19 +226,19 @@ fn unit(reader: &mut Reader<'_>, node: &Node, fields: &Fields<'_>) -> Option<Per
     let text = reader.text(unit, "unit")?;
     let known = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(&text));
     if known.is_none() {
-        reader.problem(Some(unit.span.clone()), format!("`{text}` is no unit"), remedy);
+        reader.problem(Some(unit.span.clone()), format!("unknown unit `{text}`"), remedy);
     }
     known.map(|(_, period)| *period)
 }
 
-/// An algorithm that is not known is an error and never a fall-back: docs/decisions/004.
+/// An unknown algorithm is an error; it never falls back: docs/decisions/004.
 fn algorithm(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Algorithm> {
     let Some(node) = fields.get("algorithm") else { return Some(Algorithm::FixedWindow) };
     let text = reader.text(node, "algorithm")?;
     let known = ALGORITHMS.iter().find(|(name, _)| *name == text);
     if known.is_none() {
         let remedy = format!("one of: {}", ALGORITHMS.map(|(name, _)| name).join(", "));
-        reader.problem(Some(node.span.clone()), format!("`{text}` is no algorithm"), remedy);
+        reader.problem(Some(node.span.clone()), format!("unknown algorithm `{text}`"), remedy);
     }
     known.map(|(_, algorithm)| *algorithm)
 }

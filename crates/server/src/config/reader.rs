@@ -1,4 +1,4 @@
-//! What every reader of a file needs: a value of the right kind from a document, or a problem with its place.
+//! Typed access to a parsed rule file: a value of the right kind, or a problem with its place.
 
 use super::rule_file::home_of;
 use crate::ruleset::Place;
@@ -17,12 +17,12 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Walks a document and collects what is wrong.
+/// Walks a document and collects its problems.
 pub(super) struct Reader<'a> {
     source: &'a Arc<Source>,
     problems: &'a mut Vec<Problem>,
     file: Arc<str>,
-    /// The last place that was asked for, and its line: places are asked for in the order of the file.
+    /// Offset and line of the previous lookup. Lookups follow the order of the file, so counting continues there.
     line: (usize, usize),
 }
 
@@ -49,8 +49,8 @@ impl<'a> Reader<'a> {
         self.problems.push(Problem::new(self.source, Some(span), cause, remedy).into_warning());
     }
 
-    /// The entries of a map with these keys and no others. A key that belongs elsewhere
-    /// is warned of, because the reference service accepts it anywhere.
+    /// The entries of a map that has only these keys. A key that belongs to another level
+    /// is a warning, because the reference service accepts it anywhere.
     pub(super) fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let Value::Map(pairs) = &node.value else {
             let cause = format!("{what} is a map, and this is {}", node.value.kind());
@@ -90,12 +90,12 @@ impl<'a> Reader<'a> {
             let cause = format!("`{key}` has no effect in {what}");
             self.warning(span, cause, format!("move it into {home}, or leave it out"));
         } else {
-            let cause = format!("`{key}` is no key of {what}");
+            let cause = format!("unknown key `{key}` in {what}");
             self.problem(Some(span), cause, remedy_for_unknown(key, known));
         }
     }
 
-    /// A name: what was written, whatever YAML would make of it.
+    /// A text exactly as written, without YAML's type conversion.
     pub(super) fn text(&mut self, node: &Node, key: &str) -> Option<String> {
         match &node.value {
             Value::Null => Some(String::new()),
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// As [`Reader::text`], and empty where the key is absent.
+    /// Like [`Reader::text`], but empty if the key is absent.
     pub(super) fn optional_text(&mut self, fields: &Fields<'_>, key: &str) -> Option<String> {
         fields.get(key).map_or_else(|| Some(String::new()), |node| self.text(node, key))
     }
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The items of a list; an absent value is an empty one.
+    /// The items of a list; an absent value is an empty list.
     pub(super) fn items<'n>(&mut self, node: &'n Node, key: &str) -> &'n [Node] {
         match &node.value {
             Value::List(items) => items,

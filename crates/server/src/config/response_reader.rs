@@ -1,4 +1,4 @@
-//! What a rule adds to the answer: `response: {headers, request_headers, raw_body, quota}`.
+//! Reader of `response: {headers, request_headers, raw_body, quota}`, which a rule adds to its responses.
 
 use super::reader::Reader;
 use crate::ruleset::{Quota, Response};
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(super) const RESPONSE_KEYS: &[&str] = &["headers", "request_headers", "raw_body", "quota"];
 pub(super) const QUOTA_KEYS: &[&str] = &["id", "valid_for"];
 
-/// Reads it; what is wrong is told and left out.
+/// Reads the section; reports invalid parts and skips them.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Response {
     let Some(fields) = reader.fields(node, "`response`", RESPONSE_KEYS) else { return Response::default() };
     let mut headers = |key| fields.get(key).map(|node| headers(reader, node, key)).unwrap_or_default();
@@ -33,11 +33,11 @@ fn headers(reader: &mut Reader<'_>, node: &Node, key: &str) -> Vec<(String, Stri
             continue;
         };
         if axum::http::HeaderName::from_bytes(name_text.as_bytes()).is_err() {
-            let cause = format!("`{name_text}` is no name of a header");
+            let cause = format!("`{name_text}` is not a header name");
             reader.problem(Some(name.span.clone()), cause, "use letters, digits and `-`");
         } else if axum::http::HeaderValue::from_str(&text).is_err() {
-            let remedy = "leave control characters and line ends out";
-            reader.problem(Some(value.span.clone()), "this cannot be the value of a header", remedy);
+            let remedy = "remove control characters and line breaks";
+            reader.problem(Some(value.span.clone()), "this cannot be a header value", remedy);
         } else {
             headers.push((name_text, text));
         }
@@ -55,7 +55,7 @@ fn quota(reader: &mut Reader<'_>, node: &Node) -> Option<Quota> {
     Some(Quota { id, valid_for })
 }
 
-/// A span such as `500ms`, `60s`, `5m`, `1h` or `1d`.
+/// A duration such as `500ms`, `60s`, `5m`, `1h` or `1d`.
 fn duration(reader: &mut Reader<'_>, node: &Node, key: &str) -> Option<Duration> {
     let text = reader.text(node, key)?;
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -72,7 +72,7 @@ fn duration(reader: &mut Reader<'_>, node: &Node, key: &str) -> Option<Duration>
     let span =
         number.zip(millis).and_then(|(number, millis)| number.checked_mul(millis)).filter(|span| *span > 0);
     if span.is_none() {
-        let cause = format!("`{key}` is a span of time, longer than 0");
+        let cause = format!("`{key}` is a duration above 0");
         reader.problem(Some(node.span.clone()), cause, format!("write `{key}: 500ms`, `60s` or `5m`"));
     }
     span.map(Duration::from_millis)

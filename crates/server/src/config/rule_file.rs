@@ -1,5 +1,5 @@
-//! One file of rules, in the descriptor language of the reference rate limit
-//! service with our extensions. All mistakes of a file are collected.
+//! Parser of one rule file, in the descriptor language of the reference rate limit
+//! service with our extensions. Reports all mistakes of a file at once.
 
 #[cfg(test)]
 mod page;
@@ -18,10 +18,10 @@ use hivemind_core::store::Mode;
 use hivemind_core::{Matcher, Rule, RuleError};
 use std::sync::Arc;
 
-/// Rules nested deeper than this are a mistake, or an attack on the reader's stack.
+/// Deeper nesting is a mistake, or an attack on the reader's stack.
 const DEEPEST: usize = 32;
 
-/// More limits on one descriptor make a request dear, and hardly any of them ever tells.
+/// Each limit adds to the cost of a request, and with more of them most never decide.
 pub(super) const MOST_LIMITS: usize = 8;
 
 pub(super) const FILE_KEYS: &[&str] = &["domain", "descriptors"];
@@ -40,7 +40,7 @@ pub(super) const DESCRIPTOR_KEYS: &[&str] = &[
     "response",
 ];
 
-/// Where a key of the language belongs.
+/// The level that a key of the language belongs to.
 pub(super) fn home_of(key: &str) -> Option<&'static str> {
     let homes = [
         (FILE_KEYS, "the file's first level"),
@@ -50,7 +50,7 @@ pub(super) fn home_of(key: &str) -> Option<&'static str> {
     homes.iter().find(|(keys, _)| keys.contains(&key)).map(|(_, home)| *home)
 }
 
-/// Reads one file into `ruleset`; what is wrong goes to `problems`.
+/// Reads one file into `ruleset` and adds its mistakes to `problems`.
 pub(super) fn read(
     source: &Arc<Source>,
     ruleset: &mut Ruleset,
@@ -72,7 +72,7 @@ pub(super) fn read(
         reader.problem(span, "the file has no domain", remedy);
         return None;
     }
-    // Its name is not empty, so it can be added; a domain without rules is known all the same.
+    // The name is not empty, so it can be added. A domain without rules is known as well.
     let _ = ruleset.rules.add_domain(&domain);
     if let Some(descriptors) = fields.get("descriptors") {
         let mut tree = Tree { domain: &domain, ruleset, path: Vec::new(), stat: Vec::new() };
@@ -81,20 +81,20 @@ pub(super) fn read(
     Some(domain)
 }
 
-/// The rules of one domain, and the way to the descriptor that is read now.
+/// The rules of one domain, and the path to the descriptor being read.
 struct Tree<'a> {
     domain: &'a str,
     ruleset: &'a mut Ruleset,
     path: Vec<Matcher>,
-    /// How each entry of the path shows in statistics.
+    /// How each entry of the path appears in statistics.
     stat: Vec<StatLevel>,
 }
 
 struct StatLevel {
     fixed: String,
-    /// `value_to_metric`: the request's value is shown.
+    /// `value_to_metric`: the request's value is a label.
     of_request: bool,
-    /// All values share one counter, so none of them is shown.
+    /// All values share one counter, so the value is not a label.
     shared: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Rules from a file, or from all files of a folder.
+//! Loading of rules from a file or from all files of a folder.
 
 use super::rule_file;
 use crate::ruleset::Ruleset;
@@ -9,19 +9,19 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Folders below folders, at the most.
+/// Maximum depth of nested folders.
 const DEEPEST: usize = 8;
-/// A file of rules larger than this is refused.
+/// Maximum size of a rule file.
 const LARGEST: u64 = 64 << 20;
 
-/// Rules, and what the operator should know about them.
+/// Rules and the warnings about them.
 #[derive(Debug)]
 pub(crate) struct LoadedRules {
     pub(crate) ruleset: Ruleset,
     pub(crate) warnings: Vec<Problem>,
 }
 
-/// The texts of all rule files, read once: what is compared is what is parsed.
+/// The texts of all rule files, read once, so that the compared and the parsed text are the same.
 pub(crate) struct RuleTexts(Vec<Arc<Source>>);
 
 impl RuleTexts {
@@ -29,7 +29,7 @@ impl RuleTexts {
     pub(crate) fn read(path: &Path) -> Result<Self, Problems> {
         let files = rule_files_at(path, 0).map_err(|error| Problems(vec![unreadable(path, &error)]))?;
         if files.is_empty() {
-            // A mount that is not there yet must not lift all limits.
+            // A folder that is not mounted yet must not remove all limits.
             let cause = "the folder has no .yaml or .yml file";
             let remedy = "put rules there, or name another folder; a file with a domain alone limits nothing";
             return Err(Problems(vec![about(path, cause, remedy)]));
@@ -44,12 +44,12 @@ impl RuleTexts {
         if problems.is_empty() { Ok(Self(texts)) } else { Err(Problems(problems)) }
     }
 
-    /// These files, by their names and texts.
+    /// Builds the value from names and texts.
     pub(crate) fn of(files: impl Iterator<Item = (String, String)>) -> Self {
         Self(files.map(|(name, text)| Arc::new(Source { name, text })).collect())
     }
 
-    /// Equal for equal names and texts.
+    /// A fingerprint that is equal for equal names and texts.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for source in &self.0 {
@@ -58,8 +58,8 @@ impl RuleTexts {
         hasher.finish()
     }
 
-    /// The rules of these texts, or everything that is wrong with them. With
-    /// `merge_domains`, several files may have rules of one domain.
+    /// Parses the rules, or returns all problems. With
+    /// `merge_domains`, several files may define the same domain.
     pub(crate) fn parse(&self, merge_domains: bool) -> Result<LoadedRules, Problems> {
         let (mut ruleset, mut problems) = (Ruleset::default(), Vec::new());
         let mut domains: HashMap<String, &str> = HashMap::new();
@@ -68,7 +68,7 @@ impl RuleTexts {
             if let Some(first) = domains.insert(domain.clone(), &source.name)
                 && !merge_domains
             {
-                let cause = format!("the domain `{domain}` is in {first} already");
+                let cause = format!("the domain `{domain}` is already in {first}");
                 let remedy = "put its rules into one file, or set `rate_limiting.merge_domains`";
                 problems.push(Problem::new(source, None, cause, remedy));
             }
@@ -77,17 +77,17 @@ impl RuleTexts {
     }
 }
 
-/// Loads all rules at `path`, or says everything that is wrong with them.
+/// Loads all rules at `path`, or returns all problems.
 pub(crate) fn load_rules(path: &Path, merge_domains: bool) -> Result<LoadedRules, Problems> {
     RuleTexts::read(path)?.parse(merge_domains)
 }
 
-/// The rules that Hivemind has when it is given none.
+/// The built-in rules, used when no rules are configured.
 pub(crate) fn demo_rules() -> Result<LoadedRules, Problems> {
     parse_rules("built-in demo rules", include_str!("../../demo/rules.yaml"))
 }
 
-/// The rules of one file with this name and text.
+/// Parses the rules of one file with this name and text.
 pub(crate) fn parse_rules(name: &str, text: &str) -> Result<LoadedRules, Problems> {
     let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
     let (mut ruleset, mut problems) = (Ruleset::default(), Vec::new());
@@ -100,7 +100,7 @@ fn loaded(ruleset: Ruleset, problems: Vec<Problem>) -> Result<LoadedRules, Probl
     if errors.is_empty() { Ok(LoadedRules { ruleset, warnings }) } else { Err(Problems(errors)) }
 }
 
-/// The file itself, or the rule files of a folder and of those below it, in order of their names.
+/// The file itself, or the rule files of a folder and its subfolders, sorted by name.
 fn rule_files_at(path: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
     if !std::fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -113,12 +113,12 @@ fn rule_files_at(path: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(path)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        // A ConfigMap's own files (`..data`, `..2026_11_15`) would load everything twice.
+        // Skips the internal entries of a ConfigMap mount (`..data`, `..2026_11_15`), which would load everything twice.
         if name.starts_with('.') {
             continue;
         }
         let is_rules = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-        // One that leads nowhere is named when it is read, or here: of a folder with many nobody would know which.
+        // A dangling link is named in the error, here or when the file is read; the folder alone would not identify it.
         let is_folder = match std::fs::metadata(&path) {
             Ok(found) => found.is_dir(),
             Err(_) if is_rules => false,
@@ -137,7 +137,7 @@ fn rule_files_at(path: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
-    about(path, &format!("cannot be read: {error}"), "check the path and who may read it")
+    about(path, &format!("cannot be read: {error}"), "check the path and its permissions")
 }
 
 /// A problem with a file or folder as a whole.
@@ -150,18 +150,18 @@ fn about(path: &Path, cause: &str, remedy: &str) -> Problem {
 mod tests {
     use super::load_rules;
 
-    // Seen failing on: the folder named, which is there.
+    // Seen failing on: the error named the folder, which exists.
     #[test]
-    fn a_link_in_a_folder_that_leads_nowhere_is_named() {
+    fn dangling_link_is_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
-        for (link, told) in
+        for (link, expected) in
             [("gone.yaml", "gone.yaml: cannot be read"), ("elsewhere", "elsewhere: No such file")]
         {
             let path = folder.path().join(link);
             std::os::unix::fs::symlink("/nonexistent", &path).unwrap();
             let problems = load_rules(folder.path(), false).err().map(|problems| problems.to_string());
             std::fs::remove_file(path).unwrap();
-            assert!(problems.as_ref().is_some_and(|text| text.contains(told)), "{link}: {problems:?}");
+            assert!(problems.as_ref().is_some_and(|text| text.contains(expected)), "{link}: {problems:?}");
         }
     }
 }

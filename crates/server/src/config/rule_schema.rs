@@ -1,5 +1,5 @@
-//! The JSON Schema of a file of rules: the keys that the readers know, what each takes, and what the
-//! reference page says of it.
+//! JSON Schema of rule files: the keys known to the readers, their types, and their descriptions from the
+//! reference page.
 
 use super::limit_reader::{ALGORITHMS, LIMIT_KEYS, REPLACES_KEYS, UNITS};
 use super::response_reader::{QUOTA_KEYS, RESPONSE_KEYS};
@@ -10,10 +10,10 @@ use hivemind_config::reference::RULES;
 use hivemind_core::{Consistency, OnUnreachable};
 use serde_json::{Map, Value, json};
 
-/// A duration as the reader of `response` takes it.
+/// A duration as accepted by the reader of `response`.
 const SPAN: &str = "^0*[1-9][0-9]*(ms|s|m|h|d)$";
 
-/// The name of a header, as HTTP has it.
+/// An HTTP header name.
 const HEADER: &str = "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$";
 
 /// The schema of a whole file.
@@ -76,13 +76,13 @@ fn replaced() -> Value {
     schema
 }
 
-/// A map with these keys and no others. A key of another level, which the reader only warns of, is refused:
-/// whoever edits a file wants to know.
+/// A map that has only these keys. A misplaced key of another level is invalid here, although the reader only
+/// warns about it: editors should mark it.
 fn map(heading: &str, head: &str, keys: &[&str], shape: fn(&str) -> Value) -> Value {
     let page = reference::rows(RULES, heading, head);
     let properties = keys.iter().map(|key| {
         let mut schema = shape(key);
-        // Draft 7 reads nothing beside a reference.
+        // Draft 7 ignores the siblings of a `$ref`.
         if let (Value::Object(fields), Some(row)) = (&mut schema, page.get(key)) {
             if let Some(reference) = fields.remove("$ref") {
                 fields.insert("allOf".into(), json!([{"$ref": reference}]));
@@ -163,7 +163,7 @@ fn words<'a>(words: impl Iterator<Item = &'a str>) -> Value {
     json!({"enum": words.collect::<Vec<_>>()})
 }
 
-/// A pattern has no flag for upper and lower case that all validators know.
+/// Case-insensitive pattern. JSON Schema has no portable flag for it.
 fn units_of_any_case() -> String {
     let any_case =
         |name: &str| -> String { name.chars().flat_map(|c| ['[', c.to_ascii_uppercase(), c, ']']).collect() };
@@ -174,7 +174,7 @@ fn flag() -> Value {
     json!({"enum": [true, false, "yes", "no", "on", "off", null]})
 }
 
-/// What was written, whatever YAML makes of it; a number with a fraction must be quoted.
+/// A text exactly as written; a number with a fraction must be quoted.
 fn text() -> Value {
     json!({"type": ["string", "integer", "boolean", "null"]})
 }

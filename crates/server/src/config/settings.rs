@@ -1,7 +1,7 @@
-//! The configuration of the binary: a file, the environment over it, defaults below.
+//! Settings of the server: defaults, overridden by a configuration file, overridden by the environment.
 //!
-//! YAML and TOML become one tree, the environment is laid over it, and one reader makes
-//! values of it. Nothing is used of a file in which anything is wrong.
+//! YAML and TOML are parsed into one tree, environment variables override its values, and one reader
+//! converts it into [`Settings`]. A file with any mistake is rejected as a whole.
 
 pub(crate) mod gateway;
 mod mesh;
@@ -32,46 +32,46 @@ pub(crate) use rate_limiting::RateLimiting;
 pub(crate) use server::Server;
 pub(crate) use storage::{Redis, Storage, Topology};
 
-/// A configuration larger than this is refused unread.
+/// Maximum size of a configuration file.
 pub(crate) const LARGEST_CONFIGURATION: u64 = 4 << 20;
 
 /// The sections of a configuration.
 pub(crate) const SECTIONS: [&str; 7] =
     ["server", "rate_limiting", "storage", "mesh", "gateway", "security", "observability"];
 
-/// Everything that can be set and has an effect in this version.
+/// All settings that have an effect in this version.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) server: Server,
     pub(crate) rate_limiting: RateLimiting,
     pub(crate) storage: Storage,
-    /// None: limits are not shared by a mesh.
+    /// None if limits are not shared by a mesh.
     pub(crate) mesh: Option<Mesh>,
     pub(crate) security: Security,
     pub(crate) observability: Observability,
-    /// None: no gateway runs.
+    /// None if no gateway runs.
     pub(crate) gateway: Option<Gateway>,
 }
 
-/// Settings, and what the operator should know about where they came from.
+/// Settings, with the warnings about their source.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     pub(crate) warnings: Vec<Problem>,
-    /// What was written, to tell what has changed.
+    /// The configured values, to detect changes on reload.
     pub(crate) leaves: Leaves,
-    /// Of the file's text.
+    /// Fingerprint of the file's text.
     pub(crate) fingerprint: u64,
 }
 
-/// The variables of this process. Unlike [`std::env::vars`] it lives through any bytes.
+/// The variables of this process. Unlike [`std::env::vars`], it does not panic on invalid UTF-8.
 pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
     let text = |os: std::ffi::OsString| os.to_string_lossy().into_owned();
     std::env::vars_os().map(move |(name, value)| (text(name), text(value)))
 }
 
-/// Loads the file, TOML by its ending and YAML otherwise, with `env` over it; or says
-/// everything that is wrong. With no file, what `env` does not set is the default.
+/// Loads the file (TOML by its extension, YAML otherwise), overridden by `env`, or returns all problems.
+/// Without a file, values that `env` does not set have their defaults.
 pub(crate) fn load_settings(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
@@ -79,7 +79,7 @@ pub(crate) fn load_settings(
     path.map_or_else(|| Ok(SettingsText::none()), SettingsText::read)?.load(env)
 }
 
-/// The text of a file of settings, read once: what is compared is what is parsed.
+/// The text of a configuration file, read once, so that the compared and the parsed text are the same.
 pub(crate) struct SettingsText {
     source: Arc<Source>,
     syntax: Syntax,
@@ -101,30 +101,35 @@ impl SettingsText {
             Err(error) => {
                 let source = Arc::new(Source { name, text: String::new() });
                 let cause = format!("cannot be read: {error}");
-                Err(Problems(vec![Problem::new(&source, None, cause, "check the path and who may read it")]))
+                Err(Problems(vec![Problem::new(&source, None, cause, "check the path and its permissions")]))
             }
         }
     }
 
-    /// Equal for equal texts.
+    /// A fingerprint that is equal for equal texts.
     pub(crate) fn fingerprint(&self) -> u64 {
         fingerprint(&self.source.text)
     }
 
-    /// The settings of this text with `env` over it, or everything that is wrong.
+    /// The settings of this text, overridden by `env`, or all problems.
     pub(crate) fn load(&self, env: impl Iterator<Item = (String, String)>) -> Result<Loaded, Problems> {
         parse_settings(&self.source.name, &self.source.text, self.syntax, env)
     }
 
-    /// What is written in this text with `env` over it; nothing if it cannot be parsed.
+    /// The values set in this text and in `env`; empty if the text cannot be parsed.
     pub(crate) fn leaves(&self, env: impl Iterator<Item = (String, String)>) -> Leaves {
         let tree = tree(Arc::clone(&self.source), self.syntax, env);
         tree.map(|(root, ..)| Leaves::of(&root)).unwrap_or_default()
     }
 
-    /// What is wrong with what it says, though not with how it says it.
+    /// A problem with a setting's effect, found after the text was parsed.
     pub(crate) fn problem(&self, cause: &str) -> Problems {
-        Problems(vec![Problem::new(&self.source, None, cause, "see what it names, then load it anew")])
+        Problems(vec![Problem::new(
+            &self.source,
+            None,
+            cause,
+            "correct the files that it names, then reload",
+        )])
     }
 }
 
@@ -134,8 +139,8 @@ fn fingerprint(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// The tree of a file with `env` over it, where everything in it was written, and the variables that
-/// are not for it.
+/// The tree of a file overridden by `env`, the places of its values, and the variables that were
+/// ignored.
 fn tree(
     file: Arc<Source>,
     syntax: Syntax,
@@ -179,13 +184,13 @@ fn parse_settings(
     }
 }
 
-/// The settings of a tree. If anything in it is wrong, `reading` knows, and the value is of no use.
+/// Reads the settings of a tree. If `reading` has errors afterwards, the returned value must not be used.
 fn read<'n>(reading: &mut Reading<'n>, node: &'n Node) -> Settings {
     let mut root = reading.root(node);
     let (observability, older_metrics_port) = observability::read(root.section("observability"));
     let server = server::read(root.section("server"), older_metrics_port);
     if !server.has_calls() && !root.has("gateway") {
-        let cause = "`server.grpc_port` is off and there is no `gateway`, so there is nothing to run";
+        let cause = "`server.grpc_port` is off and no `gateway` is configured, so there is nothing to run";
         root.section("server").refuse("grpc_port", cause.to_owned(), "leave it out, or add a `gateway`");
     }
     let (storage, is_mesh) = storage::read(root.section("storage"));

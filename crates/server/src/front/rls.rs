@@ -1,23 +1,23 @@
 //! Envoy's rate limit service without its transport: request bytes in, response bytes out. The messages are decoded
 //! and encoded by hand, because this runs on every request of our users; see docs/decisions/009.
 
-mod field;
+mod field_reader;
 mod request;
 mod response;
 #[cfg(test)]
 mod tests;
 
-#[cfg(any(test, fuzzing))]
-pub(crate) use request::Request as ReadRequest;
+pub(crate) use request::DecodedRequest;
 
 use crate::service::{Answer, Asked, Service};
 use crate::storage::SharedStore;
 use hivemind_core::store::Store;
 use hivemind_core::{Clock, SystemClock, Timestamp};
-use hivemind_telemetry::trace::{Check, Door};
+use hivemind_telemetry::Frontend;
+use hivemind_telemetry::trace::DecisionSpan;
 use hivemind_tls::access::Grant;
 use http::HeaderMap;
-use request::{Descriptors, MOST_DESCRIPTORS, Request};
+use request::{Descriptors, MAX_DESCRIPTORS};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -28,14 +28,14 @@ pub(crate) enum CallError {
     #[error("the message is not a RateLimitRequest")]
     Malformed,
     #[error("this API key is not for this domain")]
-    NotItsDomain,
+    DomainNotAllowed,
     #[error("rate limit domain must not be empty")]
     EmptyDomain,
     #[error("rate limit descriptor list must not be empty")]
     NoDescriptors,
     #[error("no rate limit configuration loaded")]
     NoRules,
-    #[error("a request may have at most {MOST_DESCRIPTORS} descriptors; this one has {count}")]
+    #[error("a request may have at most {MAX_DESCRIPTORS} descriptors; this one has {count}")]
     TooManyDescriptors { count: usize },
     #[error(
         "descriptor {index} has a limit with the unknown unit {unit}; use SECOND 1, MINUTE 2, HOUR 3, DAY 4, MONTH 5, YEAR 6"
@@ -54,100 +54,102 @@ impl<R> Clone for RateLimitService<R> {
 
 impl<R: Store> RateLimitService<R> {
     /// Appends the response to a message, and counts it. Returns `None` if the decision would have to wait: then
-    /// nothing was appended or counted, and [`answer`](Self::answer) must be awaited. `grant` is the permission of
-    /// the caller's key, if keys are required.
-    pub(crate) fn answer_at_once(
+    /// nothing was appended or counted, and [`should_rate_limit`](Self::should_rate_limit) must be awaited. `grant` is
+    /// the permission of the caller's key, if keys are required.
+    pub(crate) fn try_should_rate_limit(
         &self,
         message: &[u8],
         grant: Option<&Grant>,
-        check: Option<&mut Check>,
+        span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Option<Result<(), CallError>> {
-        let from = SystemClock.now();
-        let answered = self.decide_at_once(message, grant, from, check, out).transpose()?;
-        self.count(from, &answered);
-        Some(answered)
+        let started = SystemClock.now();
+        let result = self.try_decide(message, grant, started, span, out).transpose()?;
+        self.record_result(started, &result);
+        Some(result)
     }
 
-    fn decide_at_once(
+    fn try_decide(
         &self,
         message: &[u8],
         grant: Option<&Grant>,
         now: Timestamp,
-        check: Option<&mut Check>,
+        span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Result<Option<()>, CallError> {
-        let request = self.read(message, grant)?;
+        let request = self.decode(message, grant)?;
         let descriptors = self.descriptors(&request)?;
         let metadata = || request.metadata();
-        let door = Door::Grpc;
-        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, door };
-        Ok(self.0.decide_at_once(&asked, check, |answer| tell(answer, now, out)))
+        let frontend = Frontend::Grpc;
+        let decision_request =
+            Asked { domain: request.domain, descriptors: &descriptors, metadata: &metadata, now, frontend };
+        Ok(self.0.decide_at_once(&decision_request, span, |answer| write_response(answer, now, out)))
     }
 
     /// Appends the response to a message, however long the decision takes, and counts it.
-    pub(crate) async fn answer(
+    pub(crate) async fn should_rate_limit(
         &self,
         message: &[u8],
-        (grant, door): (Option<&Grant>, Door),
+        (grant, frontend): (Option<&Grant>, Frontend),
         deadline: Option<Timestamp>,
-        check: Option<&mut Check>,
+        span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
-        let from = SystemClock.now();
-        let answered = match self.read(message, grant) {
-            Ok(request) => self.decide(&request, (from, deadline, door), check, out).await,
+        let started = SystemClock.now();
+        let result = match self.decode(message, grant) {
+            Ok(request) => self.decide(&request, (started, deadline, frontend), span, out).await,
             Err(error) => Err(error),
         };
-        self.count(from, &answered);
-        answered
+        self.record_result(started, &result);
+        result
     }
 
     async fn decide(
         &self,
-        request: &Request<'_>,
-        (now, deadline, door): (Timestamp, Option<Timestamp>, Door),
-        check: Option<&mut Check>,
+        request: &DecodedRequest<'_>,
+        (now, deadline, frontend): (Timestamp, Option<Timestamp>, Frontend),
+        span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let descriptors = self.descriptors(request)?;
         let metadata = || request.metadata();
-        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, door };
-        self.0.decide(&asked, deadline, check, |answer| tell(answer, now, out)).await;
+        let decision_request =
+            Asked { domain: request.domain, descriptors: &descriptors, metadata: &metadata, now, frontend };
+        self.0.decide(&decision_request, deadline, span, |answer| write_response(answer, now, out)).await;
         Ok(())
     }
 
     /// Starts the trace of a request, if it is sampled.
     #[inline]
-    pub(crate) fn follow(&self, headers: &HeaderMap, door: Door) -> Option<Check> {
-        self.0.tracer().and_then(|tracer| tracer.check(headers, door))
+    pub(crate) fn sample(&self, headers: &HeaderMap, frontend: Frontend) -> Option<DecisionSpan> {
+        self.0.tracer().and_then(|tracer| tracer.start_span(headers, frontend))
     }
 
     /// Decodes a request, and checks that the caller may use its domain.
-    fn read<'a>(&self, message: &'a [u8], grant: Option<&Grant>) -> Result<Request<'a>, CallError> {
-        let request = Request::read(message).map_err(|_| CallError::Malformed)?;
+    fn decode<'a>(&self, message: &'a [u8], grant: Option<&Grant>) -> Result<DecodedRequest<'a>, CallError> {
+        let request = DecodedRequest::decode(message).map_err(|_| CallError::Malformed)?;
         if grant.is_some_and(|grant| !grant.admits(request.domain)) {
             self.0.stats().access.denied.fetch_add(1, Ordering::Relaxed);
-            return Err(CallError::NotItsDomain);
+            return Err(CallError::DomainNotAllowed);
         }
         Ok(request)
     }
 
     /// The descriptors, if rules are loaded.
-    fn descriptors<'a>(&self, request: &'a Request<'_>) -> Result<Descriptors<'a>, CallError> {
+    fn descriptors<'a>(&self, request: &'a DecodedRequest<'_>) -> Result<Descriptors<'a>, CallError> {
         let descriptors = request.descriptors()?;
         if self.0.has_rules() { Ok(descriptors) } else { Err(CallError::NoRules) }
     }
 
     /// Counts an error; decided calls are counted when their response is written.
-    fn count(&self, from: Timestamp, answered: &Result<(), CallError>) {
-        if answered.is_err() {
-            self.has_failed(SystemClock.now().since(from));
+    fn record_result(&self, started: Timestamp, result: &Result<(), CallError>) {
+        if result.is_err() {
+            self.record_error(SystemClock.now().since(started));
         }
     }
 
     /// Counts a call that ended without a decision after this time.
-    pub(crate) fn has_failed(&self, took: Duration) {
+    pub(crate) fn record_error(&self, took: Duration) {
         let stats = self.0.stats();
         stats.service_errors.fetch_add(1, Ordering::Relaxed);
         if self.0.counts() {
@@ -157,9 +159,9 @@ impl<R: Store> RateLimitService<R> {
 }
 
 /// Appends a response, and records how long the call took.
-fn tell(answer: &Answer<'_>, from: Timestamp, out: &mut Vec<u8>) {
+fn write_response(answer: &Answer<'_>, started: Timestamp, out: &mut Vec<u8>) {
     response::write(answer, out);
     if let Some(timings) = answer.timings() {
-        timings.observe(SystemClock.now().since(from));
+        timings.observe(SystemClock.now().since(started));
     }
 }

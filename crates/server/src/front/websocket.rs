@@ -10,7 +10,7 @@
 mod frame;
 mod gate;
 mod handshake;
-mod lane;
+mod pipe;
 #[cfg(any(test, fuzzing))]
 mod scan;
 #[cfg(test)]
@@ -21,10 +21,10 @@ pub(crate) use handshake::{accept_key, is_handshake};
 #[cfg(any(test, fuzzing))]
 pub(crate) use scan::scan;
 
-use frame::Farewell;
-use gate::{Charge, ClientGate, ServerGate, Stop};
+use frame::CloseFrame;
+use gate::{ClientGate, MessageCharger, ServerGate, StopReason};
 use hivemind_tower::websocket::{Close, MessageLimiter};
-use lane::{End, Lane};
+use pipe::{DirectionEnd, FramePipe};
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -35,16 +35,16 @@ use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 /// Time limit of a Close: the rest of a frame, our Close, and the peer's Close.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Idle timeout after one side has finished.
-const HALF_CLOSED: Duration = Duration::from_secs(10);
+const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(10);
 /// Checks per idle timeout: an idle connection closes at most a quarter late.
-const LOOKS: u32 = 4;
+const IDLE_CHECKS: u32 = 4;
 
 /// The outcome of a connection.
 #[derive(Debug)]
-pub(crate) struct Spliced {
-    pub(crate) ended: Ended,
+pub(crate) struct SpliceSummary {
+    pub(crate) end: SpliceEnd,
     /// Bytes sent to the upstream.
     pub(crate) to_upstream: u64,
     /// Bytes sent to the client.
@@ -55,7 +55,7 @@ pub(crate) struct Spliced {
 
 /// Why a connection ended.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum SpliceEnd {
     /// Both sides finished.
     Finished,
     /// The client exceeded its message limit, and received a Close.
@@ -65,21 +65,23 @@ pub(crate) enum Ended {
     /// No bytes arrived from either side for too long.
     Idle,
     /// The gateway is shutting down.
-    Stopped,
+    Shutdown,
     /// The client connection failed.
     ClientFailed(io::Error),
     /// The upstream connection failed.
     UpstreamFailed(io::Error),
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for SpliceEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Finished => f.write_str("both sides closed"),
             Self::Limited(close) => write!(f, "closed with {close}"),
-            Self::Malformed(violation) => write!(f, "closed with {}: {violation}", Farewell::PROTOCOL_ERROR),
+            Self::Malformed(violation) => {
+                write!(f, "closed with {}: {violation}", CloseFrame::PROTOCOL_ERROR)
+            }
             Self::Idle => f.write_str("idle timeout"),
-            Self::Stopped => f.write_str("the gateway is shutting down"),
+            Self::Shutdown => f.write_str("the gateway is shutting down"),
             Self::ClientFailed(error) => write!(f, "the client failed: {error}"),
             Self::UpstreamFailed(error) => write!(f, "the upstream failed: {error}"),
         }
@@ -95,24 +97,24 @@ pub(crate) async fn splice<C, U>(
     limiter: Option<MessageLimiter>,
     idle: Duration,
     stopped: watch::Receiver<bool>,
-) -> Spliced
+) -> SpliceSummary
 where
     C: AsyncRead + AsyncWrite + Unpin,
     U: AsyncRead + AsyncWrite + Unpin,
 {
-    Splice::new(client, upstream, ClientGate::new(limiter), ServerGate::following()).run(idle, stopped).await
+    Splice::new(client, upstream, ClientGate::new(limiter), ServerGate::new()).run(idle, stopped).await
 }
 
 /// Closes a WebSocket that the gateway accepted only to send this, because scripts in a browser cannot read an HTTP
 /// error. Waits briefly for the client's Close.
 pub(crate) async fn refuse_with_close<C: AsyncRead + AsyncWrite + Unpin>(mut client: C, close: &Close) {
-    let farewell = Farewell { code: close.code, reason: &close.reason };
-    let mut lane = Lane::new(ClientGate::refusing());
-    let _ = timeout(FAREWELL, async {
-        client.write_all(&farewell.to_client()).await?;
+    let close_frame = CloseFrame { code: close.code, reason: &close.reason };
+    let mut pipe = FramePipe::new(ClientGate::refused());
+    let _ = timeout(CLOSE_TIMEOUT, async {
+        client.write_all(&close_frame.to_client()).await?;
         client.flush().await?;
         // Read everything: closing a socket with unread bytes discards what it has sent.
-        let _ = poll_fn(|cx| lane.poll(cx, &mut client, &mut tokio::io::sink())).await;
+        let _ = poll_fn(|cx| pipe.poll(cx, &mut client, &mut tokio::io::sink())).await;
         client.shutdown().await
     })
     .await;
@@ -125,104 +127,104 @@ struct Splice<C, U, L> {
     up: Direction<ClientGate<L>>,
     down: Direction<ServerGate>,
     /// The first failure.
-    failure: Option<Ended>,
+    failure: Option<SpliceEnd>,
 }
 
 struct Direction<G> {
-    lane: Lane<G>,
-    is_over: bool,
+    pipe: FramePipe<G>,
+    is_finished: bool,
 }
 
-enum Event {
+enum SpliceEvent {
     /// One direction has ended, the other has not.
     HalfClosed,
     /// Both have ended.
     Finished,
-    Stopped(Stop),
+    Stopped(StopReason),
 }
 
 impl<C, U, L> Splice<C, U, L>
 where
     C: AsyncRead + AsyncWrite + Unpin,
     U: AsyncRead + AsyncWrite + Unpin,
-    L: Charge,
+    L: MessageCharger,
 {
     fn new(client: C, upstream: U, up: ClientGate<L>, down: ServerGate) -> Self {
-        let up = Direction { lane: Lane::new(up), is_over: false };
-        let down = Direction { lane: Lane::new(down), is_over: false };
+        let up = Direction { pipe: FramePipe::new(up), is_finished: false };
+        let down = Direction { pipe: FramePipe::new(down), is_finished: false };
         Self { client, upstream, up, down, failure: None }
     }
 
-    async fn run(mut self, idle: Duration, stopped: watch::Receiver<bool>) -> Spliced {
-        let mut ended = self.pass(idle, stopped).await;
-        if !matches!(ended, Ended::Finished) {
-            let _ = timeout(FAREWELL, self.part(&ended)).await;
+    async fn run(mut self, idle: Duration, stopped: watch::Receiver<bool>) -> SpliceSummary {
+        let mut end = self.forward(idle, stopped).await;
+        if !matches!(end, SpliceEnd::Finished) {
+            let _ = timeout(CLOSE_TIMEOUT, self.close(&end)).await;
         } else if let Some(failure) = self.failure.take() {
-            ended = failure;
+            end = failure;
         }
-        Spliced {
-            ended,
-            to_upstream: self.up.lane.passed,
-            to_client: self.down.lane.passed,
-            messages: self.up.lane.gate.messages(),
+        SpliceSummary {
+            end,
+            to_upstream: self.up.pipe.passed,
+            to_client: self.down.pipe.passed,
+            messages: self.up.pipe.gate.messages(),
         }
     }
 
     /// Copies bytes until the connection must end.
-    async fn pass(&mut self, idle: Duration, mut stopped: watch::Receiver<bool>) -> Ended {
-        let mut looks = looks(idle);
-        let mut silent_looks = 0;
+    async fn forward(&mut self, idle: Duration, mut stopped: watch::Receiver<bool>) -> SpliceEnd {
+        let mut checks = idle_checks(idle);
+        let mut silent_checks = 0;
         loop {
             tokio::select! {
                 event = poll_fn(|cx| self.poll_both(cx)) => match event {
-                    Event::HalfClosed => looks = self::looks(idle.min(HALF_CLOSED)),
-                    Event::Finished => return Ended::Finished,
-                    Event::Stopped(Stop::Limited(close)) => return Ended::Limited(close),
-                    Event::Stopped(Stop::Malformed(violation)) => return Ended::Malformed(violation),
+                    SpliceEvent::HalfClosed => checks = idle_checks(idle.min(HALF_CLOSED_TIMEOUT)),
+                    SpliceEvent::Finished => return SpliceEnd::Finished,
+                    SpliceEvent::Stopped(StopReason::Limited(close)) => return SpliceEnd::Limited(close),
+                    SpliceEvent::Stopped(StopReason::Malformed(violation)) => return SpliceEnd::Malformed(violation),
                 },
-                _ = looks.tick() => {
-                    silent_looks = if self.has_moved() { 0 } else { silent_looks + 1 };
-                    if silent_looks >= LOOKS {
-                        return Ended::Idle;
+                _ = checks.tick() => {
+                    silent_checks = if self.take_activity() { 0 } else { silent_checks + 1 };
+                    if silent_checks >= IDLE_CHECKS {
+                        return SpliceEnd::Idle;
                     }
                 }
-                () = stop(&mut stopped) => return Ended::Stopped,
+                () = wait_for_stop(&mut stopped) => return SpliceEnd::Shutdown,
             }
         }
     }
 
-    fn has_moved(&mut self) -> bool {
-        let up = std::mem::take(&mut self.up.lane.has_moved);
-        std::mem::take(&mut self.down.lane.has_moved) || up
+    fn take_activity(&mut self) -> bool {
+        let up = std::mem::take(&mut self.up.pipe.has_moved);
+        std::mem::take(&mut self.down.pipe.has_moved) || up
     }
 
-    fn poll_both(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        let were_over = (self.up.is_over, self.down.is_over);
+    fn poll_both(&mut self, cx: &mut Context<'_>) -> Poll<SpliceEvent> {
+        let were_finished = (self.up.is_finished, self.down.is_finished);
         if let Poll::Ready(Some(stop)) = self.poll_up(cx) {
-            return Poll::Ready(Event::Stopped(stop));
+            return Poll::Ready(SpliceEvent::Stopped(stop));
         }
         let _ = self.poll_down(cx);
-        match (self.up.is_over, self.down.is_over) {
-            (true, true) => Poll::Ready(Event::Finished),
-            now if now != were_over => Poll::Ready(Event::HalfClosed),
+        match (self.up.is_finished, self.down.is_finished) {
+            (true, true) => Poll::Ready(SpliceEvent::Finished),
+            now if now != were_finished => Poll::Ready(SpliceEvent::HalfClosed),
             _ => Poll::Pending,
         }
     }
 
     /// Ready when nothing more goes up; with the reason if the gate stopped it.
-    fn poll_up(&mut self, cx: &mut Context<'_>) -> Poll<Option<Stop>> {
-        if self.up.is_over {
+    fn poll_up(&mut self, cx: &mut Context<'_>) -> Poll<Option<StopReason>> {
+        if self.up.is_finished {
             return Poll::Ready(None);
         }
-        self.up.lane.poll(cx, &mut self.client, &mut self.upstream).map(|end| {
-            // After a stop the lane continues reading, for the client's Close.
+        self.up.pipe.poll(cx, &mut self.client, &mut self.upstream).map(|end| {
+            // After a stop the pipe continues reading, for the client's Close.
             let failure = match end {
-                End::Stopped(stop) => return Some(stop),
-                End::Finished | End::Over => None,
-                End::ReadFailed(error) => Some(Ended::ClientFailed(error)),
-                End::WriteFailed(error) => Some(Ended::UpstreamFailed(error)),
+                DirectionEnd::Stopped(stop) => return Some(stop),
+                DirectionEnd::Finished | DirectionEnd::GateFinished => None,
+                DirectionEnd::ReadFailed(error) => Some(SpliceEnd::ClientFailed(error)),
+                DirectionEnd::WriteFailed(error) => Some(SpliceEnd::UpstreamFailed(error)),
             };
-            self.up.is_over = true;
+            self.up.is_finished = true;
             self.failure = self.failure.take().or(failure);
             None
         })
@@ -230,70 +232,70 @@ where
 
     /// Ready when nothing more comes down. Returns whether the gate waited for that.
     fn poll_down(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        if self.down.is_over {
+        if self.down.is_finished {
             return Poll::Ready(false);
         }
-        self.down.lane.poll(cx, &mut self.upstream, &mut self.client).map(|end| {
+        self.down.pipe.poll(cx, &mut self.upstream, &mut self.client).map(|end| {
             let failure = match end {
-                End::Over => return true,
-                End::Finished | End::Stopped(_) => None,
-                End::ReadFailed(error) => Some(Ended::UpstreamFailed(error)),
-                End::WriteFailed(error) => Some(Ended::ClientFailed(error)),
+                DirectionEnd::GateFinished => return true,
+                DirectionEnd::Finished | DirectionEnd::Stopped(_) => None,
+                DirectionEnd::ReadFailed(error) => Some(SpliceEnd::UpstreamFailed(error)),
+                DirectionEnd::WriteFailed(error) => Some(SpliceEnd::ClientFailed(error)),
             };
-            self.down.is_over = true;
+            self.down.is_finished = true;
             self.failure = self.failure.take().or(failure);
             false
         })
     }
 
     /// Sends a Close to both sides, and waits for the client's Close.
-    async fn part(&mut self, ended: &Ended) {
+    async fn close(&mut self, end: &SpliceEnd) {
         let violation;
-        let farewell = match ended {
-            Ended::Limited(close) => Farewell { code: close.code, reason: &close.reason },
-            Ended::Malformed(found) => {
+        let close_frame = match end {
+            SpliceEnd::Limited(close) => CloseFrame { code: close.code, reason: &close.reason },
+            SpliceEnd::Malformed(found) => {
                 violation = found.to_string();
-                Farewell { code: Farewell::PROTOCOL_ERROR, reason: &violation }
+                CloseFrame { code: CloseFrame::PROTOCOL_ERROR, reason: &violation }
             }
-            Ended::Idle => Farewell { code: Farewell::GOING_AWAY, reason: "Idle timeout." },
-            _ => Farewell { code: Farewell::GOING_AWAY, reason: "The gateway is shutting down." },
+            SpliceEnd::Idle => CloseFrame { code: CloseFrame::GOING_AWAY, reason: "Idle timeout." },
+            _ => CloseFrame { code: CloseFrame::GOING_AWAY, reason: "The gateway is shutting down." },
         };
-        let is_refusal = matches!(ended, Ended::Limited(_) | Ended::Malformed(_));
+        let is_refusal = matches!(end, SpliceEnd::Limited(_) | SpliceEnd::Malformed(_));
         if is_refusal {
             // The gate stopped between two frames. Otherwise the client's own Close goes up.
-            self.up.lane.say(&Farewell { code: Farewell::GOING_AWAY, reason: "" }.to_upstream());
+            self.up.pipe.enqueue(&CloseFrame { code: CloseFrame::GOING_AWAY, reason: "" }.to_upstream());
         }
-        self.up.lane.gate.await_close();
-        let mut close = self.down.lane.gate.finish().then(|| farewell.to_client());
-        poll_fn(|cx| self.poll_part(cx, &mut close)).await;
+        self.up.pipe.gate.await_close();
+        let mut close = self.down.pipe.gate.finish().then(|| close_frame.to_client());
+        poll_fn(|cx| self.poll_close(cx, &mut close)).await;
         let _ = self.client.shutdown().await;
         let _ = self.upstream.shutdown().await;
     }
 
-    fn poll_part(&mut self, cx: &mut Context<'_>, close: &mut Option<Vec<u8>>) -> Poll<()> {
+    fn poll_close(&mut self, cx: &mut Context<'_>, close: &mut Option<Vec<u8>>) -> Poll<()> {
         while self.poll_down(cx) == Poll::Ready(true) {
-            self.down.lane.say(&close.take().unwrap_or_default());
-            self.down.lane.gate.silence();
+            self.down.pipe.enqueue(&close.take().unwrap_or_default());
+            self.down.pipe.gate.silence();
         }
         while let Poll::Ready(Some(_)) = self.poll_up(cx) {}
-        let is_sent = self.down.is_over || (close.is_none() && self.down.lane.is_written());
+        let is_sent = self.down.is_finished || (close.is_none() && self.down.pipe.is_written());
         // If the client's frames are not parsed, the end of the upstream shows that the Close arrived.
-        let is_received = self.up.is_over || (self.down.is_over && !self.up.lane.gate.is_counting());
+        let is_received = self.up.is_finished || (self.down.is_finished && !self.up.pipe.gate.is_counting());
         if is_sent && is_received { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
 /// Ticks that detect a silence of `idle`.
-fn looks(idle: Duration) -> Interval {
-    let mut looks = interval((idle / LOOKS).max(Duration::from_millis(1)));
+fn idle_checks(idle: Duration) -> Interval {
+    let mut checks = interval((idle / IDLE_CHECKS).max(Duration::from_millis(1)));
     // While a machine sleeps, missed ticks are not silence.
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    looks.reset(); // Skip the immediate first tick.
-    looks
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    checks.reset(); // Skip the immediate first tick.
+    checks
 }
 
 /// Returns at shutdown; a dropped sender does not count as one.
-async fn stop(stopped: &mut watch::Receiver<bool>) {
+async fn wait_for_stop(stopped: &mut watch::Receiver<bool>) {
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
         std::future::pending::<()>().await;
     }

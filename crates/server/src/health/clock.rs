@@ -1,5 +1,5 @@
-//! The wall clock, watched beside one that nobody sets. Windows are aligned to the wall clock on every node, so a step of it
-//! ends windows early or makes counters wait: nothing that can be mended here, and something to know.
+//! Wall clock monitor: compares the wall clock with the monotonic clock. Windows are aligned to the wall clock on every
+//! node, so a step ends windows early or stops counters. It cannot be corrected here, only reported.
 
 use super::Health;
 use hivemind_core::algorithm::STEP_BACK;
@@ -7,24 +7,24 @@ use hivemind_core::{Clock, MonotonicClock, SystemClock, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it is looked at.
+/// Interval of comparisons.
 const LOOK: Duration = Duration::from_secs(1);
-/// What slewing cannot come to between two looks.
+/// Slewing cannot reach this difference between two comparisons.
 const STEP: Duration = Duration::from_millis(500);
-/// Two clocks that were not read in this time of each other say nothing: the thread was put aside in between.
+/// If reading both clocks takes longer, the thread was suspended in between and the reading is discarded.
 const READ_WITHIN: Duration = Duration::from_millis(50);
-/// How long a step is told: whoever is woken by it finds it.
-const TOLD_FOR: Duration = Duration::from_secs(600);
+/// How long a step stays in the health report, so that an alerted operator still finds it.
+const REPORTED_FOR: Duration = Duration::from_secs(600);
 
 /// A reading of both clocks.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     wall: Timestamp,
-    /// Of the clock that nobody sets.
+    /// The monotonic clock.
     steady: Timestamp,
 }
 
-/// How far the wall clock went beyond the time that passed.
+/// Difference between the wall clock and the elapsed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Forth(Duration),
@@ -39,7 +39,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// Compares this reading with the one before. Gives the step in between, if there was one.
+    /// Compares this reading with the previous one. Returns the step in between, if there was one.
     fn look(&mut self, now: Reading) -> Option<Step> {
         let before = self.before.replace(now)?;
         let expected = before.wall.saturating_add(now.steady.since(before.steady));
@@ -55,9 +55,9 @@ impl Steps {
         Some(step)
     }
 
-    /// The last step, as long as it is told.
-    fn told(&self, steady: Timestamp) -> Option<Step> {
-        self.last.filter(|(_, at)| steady.since(*at) < TOLD_FOR).map(|(step, _)| step)
+    /// The last step, while it is reported.
+    fn reported(&self, steady: Timestamp) -> Option<Step> {
+        self.last.filter(|(_, at)| steady.since(*at) < REPORTED_FOR).map(|(step, _)| step)
     }
 }
 
@@ -67,30 +67,30 @@ impl Step {
             |span: Duration| Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
         let (what, effect) = match self {
             Self::Forth(by) => (
-                format!("the wall clock went forward by {:?} at once", round(by)),
-                "windows ended early; it was set, or this machine slept",
+                format!("the wall clock jumped forward by {:?}", round(by)),
+                "windows ended early; it was set, or this machine was suspended",
             ),
             Self::Back(by) if by > STEP_BACK => (
                 format!("the wall clock was set back by {:?}", round(by)),
-                "counters go on from the new time with what they held",
+                "counters continue from the new time with their current values",
             ),
             Self::Back(by) => (
                 format!("the wall clock was set back by {:?}", round(by)),
-                "counters stand still until it is where it was",
+                "counters pause until it reaches the previous time",
             ),
         };
-        format!("{what}: {effect}. Keep it by NTP, which slews")
+        format!("{what}: {effect}; synchronize it with NTP, which slews")
     }
 }
 
-/// Reads both clocks, unless this thread was put aside between the two.
+/// Reads both clocks; none if this thread was suspended between the two.
 fn read() -> Option<Reading> {
     let steady = MonotonicClock.now();
     let wall = SystemClock.now();
     (MonotonicClock.now().since(steady) < READ_WITHIN).then_some(Reading { wall, steady })
 }
 
-/// Watches the clock for ever.
+/// Monitors the clock until the process ends.
 pub(crate) async fn watch(health: Arc<Health>) {
     let (mut ticks, mut steps) = (tokio::time::interval(LOOK), Steps::default());
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -100,7 +100,7 @@ pub(crate) async fn watch(health: Arc<Health>) {
         if let Some(step) = steps.look(now) {
             tracing::warn!("{}", step.described());
         }
-        health.clock_is(steps.told(now.steady).map(Step::described));
+        health.clock_is(steps.reported(now.steady).map(Step::described));
     }
 }
 
@@ -109,13 +109,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_of_the_wall_clock_is_noticed_and_told_for_a_while_and_slewing_or_a_late_look_is_none() {
+    fn clock_step_is_reported_for_ten_minutes_but_slewing_is_not() {
         let mut steps = Steps::default();
         let ms = Duration::from_millis;
-        for (steady, wall, step, is_told) in [
+        for (steady, wall, step, is_reported) in [
             (0, 1_000_000, None, false),
             (1_000, 1_001_000, None, false),
-            // Late by an hour, with a clock that was slewed meanwhile.
+            // An hour late, with a slewed clock.
             (3_601_000, 4_601_400, None, false),
             (3_602_000, 4_604_400, Some(Step::Forth(ms(2_000))), true),
             (3_603_000, 4_605_400, None, true),
@@ -125,16 +125,16 @@ mod tests {
         ] {
             let (steady, wall) = (Timestamp::from_millis(steady), Timestamp::from_millis(wall));
             assert_eq!(steps.look(Reading { wall, steady }), step, "at {steady:?}");
-            assert_eq!(steps.told(steady).is_some(), is_told, "at {steady:?}");
+            assert_eq!(steps.reported(steady).is_some(), is_reported, "at {steady:?}");
         }
     }
 
     #[test]
-    fn what_a_step_does_is_said_with_it() {
+    fn clock_step_is_described_with_its_effect() {
         for (step, word) in [
-            (Step::Forth(Duration::from_millis(2_500)), "forward by 2.5s at once: windows ended early"),
-            (Step::Back(Duration::from_secs(3)), "set back by 3s: counters stand still"),
-            (Step::Back(Duration::from_secs(3_600)), "set back by 3600s: counters go on"),
+            (Step::Forth(Duration::from_millis(2_500)), "forward by 2.5s: windows ended early"),
+            (Step::Back(Duration::from_secs(3)), "set back by 3s: counters pause"),
+            (Step::Back(Duration::from_secs(3_600)), "set back by 3600s: counters continue"),
         ] {
             assert!(step.described().contains(word), "{}", step.described());
         }

@@ -1,16 +1,16 @@
-//! A part of the service, as `/readyz` shows it.
+//! Component states as reported by `/readyz`.
 
 use serde_json::{Map, Value, json};
 
-/// How it is.
+/// State of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Ok,
-    /// Something is the matter, and requests are answered all the same.
+    /// It has a problem, but requests are served.
     Degraded,
-    /// The service is not ready because of it.
+    /// It makes the service not ready.
     Failed,
-    /// It is not used.
+    /// It is not configured.
     Off,
 }
 
@@ -25,7 +25,7 @@ impl State {
     }
 }
 
-/// A part of the service.
+/// A component of the service.
 #[derive(Debug)]
 pub(crate) struct Component {
     pub(super) name: &'static str,
@@ -34,7 +34,7 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// With why it fails, if it does, and what else is the matter.
+    /// A component with the reason of its failure, if it failed, and its other problems.
     pub(super) fn new(
         name: &'static str,
         failed: Option<String>,
@@ -50,18 +50,18 @@ impl Component {
         Self { name, state, reasons }
     }
 
-    /// The same, where it is used at all. What is the matter is told in any case.
+    /// Marks the component as off if it is not configured. Problems are reported in any case.
     pub(super) fn off_unless(self, is_used: bool) -> Self {
         let state = if is_used || self.state != State::Ok { self.state } else { State::Off };
         Self { state, ..self }
     }
 
-    /// What is the matter, in one text.
+    /// All reasons in one text.
     pub(super) fn reason(&self) -> String {
         self.reasons.join("; ")
     }
 
-    /// All of them, by their names.
+    /// All components as JSON, by name.
     pub(crate) fn shown(all: &[Self]) -> Value {
         let one = |component: &Self| {
             let state = component.state.as_str();

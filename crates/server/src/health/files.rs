@@ -1,13 +1,13 @@
-//! What became of files that are followed.
+//! Load state of followed files.
 
 use hivemind_core::{Clock, SystemClock, Timestamp};
 
-/// What became of files that are followed.
+/// Load state of followed files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Files {
-    /// When they were last put in force.
+    /// When they were last activated.
     pub(crate) loaded: Option<Timestamp>,
-    /// Why what is on disk is not in force, as the command line prints it, and since when.
+    /// The error of the files on disk, as the command line prints it, and since when.
     pub(crate) refused: Option<(String, Timestamp)>,
 }
 

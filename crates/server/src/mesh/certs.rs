@@ -1,6 +1,6 @@
-//! A private CA for a mesh, and certificates of it. Peers believe who has a certificate of their CA, so
-//! its key is the key to the mesh: it is written once, for its owner alone, and nothing ever replaces
-//! a key unasked.
+//! Private CA of a mesh, and certificates for its nodes. Peers accept each certificate of their CA, so the
+//! CA's key controls access to the mesh: it is written once, readable only by its owner, and never replaced without
+//! `--force`.
 
 use super::name::CertifiedName;
 use hivemind_core::Timestamp;
@@ -17,32 +17,32 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a CA is called in its certificate.
+/// Common name of the CA certificate.
 const CA_NAME: &str = "Hivemind mesh CA";
-/// A certificate counts from a day before it is made, in nanoseconds: clocks of peers differ.
+/// Certificates are valid from a day before their creation, because clocks of peers differ. In nanoseconds.
 const BEFORE: u64 = 86_400_000_000_000;
 const DAY: Duration = Duration::from_secs(24 * 3_600);
-/// The largest file of a CA.
+/// Maximum size of a CA file.
 const LARGEST: u64 = 1 << 20;
 
-/// Why there is no certificate.
+/// Why a certificate could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CertsError {
-    #[error("{}: is there already, and whoever uses it needs it; name another --out, or replace it by --force", .0.display())]
+    #[error("{}: already exists and may be in use; choose another --out, or replace it with --force", .0.display())]
     Exists(PathBuf),
-    #[error("{}: cannot be written: {cause}; check the folder and who may write there", file.display())]
+    #[error("{}: cannot be written: {cause}; check the folder and its permissions", file.display())]
     Unwritable { file: PathBuf, cause: io::Error },
-    #[error("{}: cannot be read: {cause}; `hivemind certs ca --out {}` makes a CA", file.display(), folder.display())]
+    #[error("{}: cannot be read: {cause}; create a CA with `hivemind certs ca --out {}`", file.display(), folder.display())]
     NoCa { file: PathBuf, folder: PathBuf, cause: io::Error },
-    #[error("{}: is no {what} that can be used; `hivemind certs ca --out {}` makes a CA", file.display(), folder.display())]
+    #[error("{}: not a usable {what}; create a CA with `hivemind certs ca --out {}`", file.display(), folder.display())]
     BadCa { file: PathBuf, folder: PathBuf, what: &'static str },
-    #[error("{}: the CA has expired; make another by `hivemind certs ca --out {} --force`, and new certificates of it for all nodes", file.display(), folder.display())]
+    #[error("{}: the CA has expired; create a new one with `hivemind certs ca --out {} --force`, then new certificates for all nodes", file.display(), folder.display())]
     Expired { file: PathBuf, folder: PathBuf },
-    #[error("the certificate cannot be made: {0}")]
+    #[error("the certificate cannot be created: {0}")]
     Unmade(#[from] rcgen::Error),
 }
 
-/// How long a certificate counts, from when on.
+/// Validity period of a certificate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Term {
     pub(crate) now: Timestamp,
@@ -55,26 +55,26 @@ impl Term {
     }
 }
 
-/// A CA that can make certificates.
+/// A CA that can sign certificates.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    /// Its own certificate.
+    /// The CA certificate.
     pem: String,
     ends: Timestamp,
 }
 
-/// A certificate that was made.
+/// A created certificate.
 #[derive(Debug)]
 pub(crate) struct Issued {
     pub(crate) ends: Timestamp,
-    /// Whether the CA ends before the term that was asked for, and the certificate with it.
+    /// Whether the certificate ends earlier than requested, because its CA does.
     pub(crate) is_cut: bool,
-    /// Whether a CA of another text was in the folder, and stays there.
+    /// Whether the folder has a different `ca.crt`, which was not changed.
     pub(crate) keeps_ca: bool,
 }
 
 impl Authority {
-    /// Makes a CA: `ca.crt` and `ca.key` in this folder.
+    /// Creates a CA: `ca.crt` and `ca.key` in this folder.
     pub(crate) fn make(folder: &Path, term: Term, force: bool) -> Result<Self, CertsError> {
         let mut params = params(term.now, term.ends(), CA_NAME);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -86,7 +86,7 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), pem, ends: term.ends() })
     }
 
-    /// The CA of which the two files are in this folder.
+    /// Opens the CA whose two files are in this folder.
     pub(crate) fn open(folder: &Path, now: Timestamp) -> Result<Self, CertsError> {
         let read = |file: &PathBuf| {
             read(file).map_err(|cause| CertsError::NoCa {
@@ -99,7 +99,7 @@ impl Authority {
         let (pem, key_pem) = (read(&cert)?, read(&key)?);
         let bad =
             |file: &PathBuf, what| CertsError::BadCa { file: file.clone(), folder: folder.to_owned(), what };
-        let bad_cert = || bad(&cert, "certificate of a CA");
+        let bad_cert = || bad(&cert, "CA certificate");
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|_| bad_cert())?;
         let validity = Validity::of(&der).ok_or_else(bad_cert)?;
         let key_pair = KeyPair::from_pem(&key_pem).map_err(|_| bad(&key, "private key"))?;
@@ -109,12 +109,12 @@ impl Authority {
         }
         let authority = Self { issuer, pem, ends: validity.not_after };
         if !authority.believes_itself(&der, now) {
-            return Err(bad(&key, "key of the certificate beside it"));
+            return Err(bad(&key, "key of the CA certificate in the same folder"));
         }
         Ok(authority)
     }
 
-    /// Makes a node's certificate: `node.crt` and `node.key` in this folder, with the CA's certificate beside them.
+    /// Creates a node's certificate: `node.crt` and `node.key` in this folder, with a copy of `ca.crt`.
     pub(crate) fn issue(
         &self,
         names: &[CertifiedName],
@@ -125,12 +125,12 @@ impl Authority {
         let ends = term.ends().min(self.ends);
         let (pem, key) = self.certificate(names, term.now, ends)?;
         write_pair(folder, ("node.crt", &pem), ("node.key", &key), force)?;
-        let beside = folder.join("ca.crt");
-        // While a CA takes the place of another, the file has both: it is the operator's.
-        let there = read(&beside).ok();
-        let keeps_ca = there.as_ref().is_some_and(|there| !there.contains(self.pem.trim()));
-        if there.is_none() {
-            put(&beside, &self.pem, 0o644, force)?;
+        let ca_file = folder.join("ca.crt");
+        // During a CA rotation the operator puts both CAs into this file, so an existing file is kept.
+        let existing = read(&ca_file).ok();
+        let keeps_ca = existing.as_ref().is_some_and(|existing| !existing.contains(self.pem.trim()));
+        if existing.is_none() {
+            put(&ca_file, &self.pem, 0o644, force)?;
         }
         Ok(Issued { ends, is_cut: ends < term.ends(), keeps_ca })
     }
@@ -147,7 +147,7 @@ impl Authority {
         }
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        // Every node calls and is called.
+        // Every node is both client and server.
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
@@ -156,7 +156,7 @@ impl Authority {
         Ok((certificate.pem(), key.serialize_pem()))
     }
 
-    /// Whether what it signs is believed by whoever believes its certificate: the key is the certificate's.
+    /// Whether its signatures verify with its own certificate, which means that the key belongs to it.
     fn believes_itself(&self, ca: &CertificateDer<'_>, now: Timestamp) -> bool {
         let Ok(name) = CertifiedName::parse("test") else { return false };
         let Ok((pem, _)) = self.certificate(&[name], now, self.ends) else { return false };
@@ -186,12 +186,12 @@ fn params(now: Timestamp, ends: Timestamp, name: &str) -> CertificateParams {
 
 fn read(file: &Path) -> io::Result<String> {
     if std::fs::metadata(file)?.len() > LARGEST {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is far too large"));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large"));
     }
     std::fs::read_to_string(file)
 }
 
-/// Writes a certificate and its key, or neither.
+/// Writes both a certificate and its key, or neither.
 fn write_pair(
     folder: &Path,
     (cert_name, cert): (&str, &str),
@@ -211,13 +211,13 @@ fn write_pair(
     put(&key_file, key, 0o600, force)?;
     let written = put(&cert_file, cert, 0o644, force);
     if written.is_err() && !force {
-        // It was not there before, and is of no use without the other.
+        // It did not exist before, and is useless without the certificate.
         let _ = std::fs::remove_file(&key_file);
     }
     written
 }
 
-/// Writes a file: a new one, or one in the place of another in one step, so that whoever follows it never sees half.
+/// Writes a new file, or replaces a file atomically, so that readers never see a partial file.
 fn put(file: &Path, text: &str, mode: u32, force: bool) -> Result<(), CertsError> {
     let unwritable = |cause: io::Error| match cause.kind() {
         io::ErrorKind::AlreadyExists => CertsError::Exists(file.to_owned()),
@@ -229,7 +229,7 @@ fn put(file: &Path, text: &str, mode: u32, force: bool) -> Result<(), CertsError
     let mut next = file.as_os_str().to_owned();
     next.push(".next");
     let next = PathBuf::from(next);
-    // One may be left of a writer that was killed; only what is made anew has the mode that is asked for.
+    // A killed writer may have left one. Only a newly created file has the requested mode.
     let _ = std::fs::remove_file(&next);
     create(&next, text, mode).and_then(|()| std::fs::rename(&next, file)).map_err(unwritable)
 }

@@ -1,20 +1,20 @@
-//! When somebody has to see to certificates: this node's, or the CA that it is of, which nobody can renew in a hurry.
+//! Expiry warnings for this node's certificate and for its CA, whose renewal takes time.
 
 use hivemind_core::Timestamp;
 use hivemind_mesh_net::Certificates;
 use std::time::Duration;
 
-/// How long before its end a CA is told of: all nodes need a certificate of another one by then.
+/// How long before its expiry a CA is reported: by then all nodes need certificates of a new CA.
 const CA_BEFORE: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// What ends, and when.
+/// An approaching expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Certificate(Timestamp),
     Ca(Timestamp),
 }
 
-/// What somebody should see to now. The CA goes first: a certificate ends with it, and cannot be renewed without another.
+/// The expiry to report now. The CA comes first: its certificates end with it, and their renewal needs a new CA.
 pub(super) fn due(certificates: &Certificates, now: Timestamp) -> Option<Due> {
     if certificates.ca_until <= now.saturating_add(CA_BEFORE) {
         return Some(Due::Ca(certificates.ca_until));
@@ -23,15 +23,15 @@ pub(super) fn due(certificates: &Certificates, now: Timestamp) -> Option<Due> {
 }
 
 impl Due {
-    pub(super) fn told(self) -> String {
+    pub(super) fn description(self) -> String {
         match self {
             Self::Certificate(end) => {
                 let end = hivemind_tls::at(end);
-                format!("the mesh's certificate ends {end}; make a new one by `hivemind certs node`")
+                format!("the mesh certificate expires {end}; create a new one with `hivemind certs node`")
             }
             Self::Ca(end) => format!(
-                "the mesh's CA ends {}, and every certificate of it; make another by `hivemind certs ca`, put both \
-                 certificates into every `ca.crt`, then give all nodes one of the new CA by `hivemind certs node`",
+                "the mesh CA and all its certificates expire {}; create a new CA with `hivemind certs ca`, add its \
+                 certificate to every `ca.crt`, then create new node certificates with `hivemind certs node`",
                 hivemind_tls::at(end)
             ),
         }

@@ -1,5 +1,5 @@
-//! What tells rules apart: nodes with equal rules have equal numbers, whatever their files are called and, but for the
-//! gateway's limits, whatever version of this program reads them.
+//! Fingerprints of rules, by which nodes detect that their rules differ. Equal rules have equal fingerprints regardless
+//! of file names, and, except for the gateway's limits, of the version of this program.
 
 use crate::config::gateway::Routing;
 use hivemind_core::store::Mode;
@@ -7,8 +7,8 @@ use hivemind_core::{Matcher, Rule, Rules};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// Of the rules of the rate limit service: one line each, in words of its own. What a later version can say besides is
-/// left out where it is not said, so that nodes of two versions with one file are of one mind.
+/// Text form of the rate limit service's rules, one line each. Properties that later versions add are omitted when
+/// unset, so that nodes of two versions with the same file agree.
 pub(super) fn of_rules(rules: &Rules) -> String {
     let mut lines: Vec<String> =
         rules.declarations().map(|(domain, path, rule)| line(domain, path, rule)).collect();
@@ -26,7 +26,7 @@ fn line(domain: &str, path: &[Matcher], rule: Option<&Rule>) -> String {
             _ if *matcher == Matcher::wildcard(key, value) => "wildcard",
             _ => "shared",
         };
-        let _ = write!(line, " {how} {key:?} {value:?}"); // A string takes all that is written.
+        let _ = write!(line, " {how} {key:?} {value:?}"); // Writing to a string cannot fail.
     }
     let Some(rule) = rule else { return line + " none" };
     let mode = match rule.mode {
@@ -44,13 +44,13 @@ fn line(domain: &str, path: &[Matcher], rule: Option<&Rule>) -> String {
     if sharing.is_empty() { line } else { format!("{line} {sharing}") }
 }
 
-/// Of the limits of the gateway. Where requests go is each node's own. They have no words of their own yet: a version that
-/// knows more of them is of another mind until all nodes have it, as during a reload.
+/// Text form of the gateway's limits, without the upstreams, which may differ per node. It is the debug format, so
+/// nodes of two versions may disagree until all are upgraded, as during a reload.
 pub(super) fn of_gateway(routing: &Routing) -> String {
     format!("{:?}", routing.limits())
 }
 
-/// One number of both; never 0, which says nothing.
+/// The fingerprint of both texts; never 0, which means unknown.
 pub(super) fn of_all(rules: &str, gateway: &str) -> u32 {
     let digest = Sha256::new().chain_update(rules).chain_update([0]).chain_update(gateway).finalize();
     let number = digest.iter().take(4).fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
@@ -71,18 +71,18 @@ descriptors:
 - {key: user, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 9}}
 ";
 
-    /// What nodes of the first version with a mesh say of these rules: a change here makes every rolling upgrade a mesh
-    /// of two minds, so it is a change for its own sake or a mistake.
+    /// The fingerprint by the first version with a mesh. If it changes, nodes disagree during every rolling upgrade, so a
+    /// change must be intended.
     const GOLDEN: u32 = 3_367_018_532;
 
     #[test]
-    fn equal_rules_have_one_number_that_no_version_changes() {
+    fn equal_rules_have_a_stable_fingerprint() {
         let rules = parse_rules("rules.yaml", FILE).unwrap().ruleset.rules;
         assert_eq!(of_all(&of_rules(&rules), ""), GOLDEN, "{}", of_rules(&rules));
     }
 
     #[test]
-    fn rules_that_differ_in_anything_have_other_numbers() {
+    fn different_rules_have_different_fingerprints() {
         let of = |text: &str| of_rules(&parse_rules("rules.yaml", text).unwrap().ruleset.rules);
         for (from, to) in [
             ("requests_per_unit: 5", "requests_per_unit: 6"),

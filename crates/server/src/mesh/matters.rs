@@ -1,47 +1,48 @@
-//! What is the matter with the mesh, in words for operators.
+//! Problems of the mesh, described for operators.
 
 use hivemind_mesh::{NodeId, Standing};
 use hivemind_mesh_net::Unmet;
 use std::time::Duration;
 
-/// The most names in a line.
+/// Maximum number of names in a line.
 const MOST_NAMES: usize = 5;
 
-/// Everything about the mesh that an operator should know.
+/// All problems of the mesh.
 pub(super) fn matters(standing: &Standing, staleness: Duration) -> Vec<String> {
     let mut matters = Vec::new();
     if let Some(other) = standing.outdated_by {
         matters.push(format!(
-            "another node of this name runs, or ran by a clock that was ahead (its run is {}), and peers listen to that one: give each node a name of its own, and restart this one",
+            "another node uses this name, or used it with a clock that was ahead (its generation is {}), and peers follow that one; give each node its own name, then restart this node",
             other.0
         ));
     }
     if standing.is_in_doubt {
-        matters.push("this node waits for peers to say which view counts: it begins no window".to_owned());
+        matters
+            .push("this node waits for peers to confirm the current view, and starts no windows".to_owned());
     }
     if !standing.other_rules.is_empty() {
-        matters.push(format!("peers that go by other rules: {}", list(&standing.other_rules)));
+        matters.push(format!("peers with different rules: {}", list(&standing.other_rules)));
     }
     let is_member = |id: &NodeId| standing.members.iter().any(|member| member.id == *id);
     let silent = standing.ages.iter().filter(|(id, age)| *age > staleness && is_member(id));
     let silent: Vec<NodeId> = silent.map(|(id, _)| id.clone()).collect();
     if !silent.is_empty() {
-        matters.push(format!("members that are silent, whose share is held for them: {}", list(&silent)));
+        matters.push(format!("silent members, whose allowance is reserved: {}", list(&silent)));
     }
     let off = standing.clocks.iter().filter(|clock| clock.is_quarantined);
     let off: Vec<NodeId> = off.map(|clock| clock.id.clone()).collect();
     if !off.is_empty() {
-        matters.push(format!("peers whose clock is off: {}", list(&off)));
+        matters.push(format!("peers with a wrong clock: {}", list(&off)));
     }
     matters
 }
 
-/// That peers are configured and none was ever met.
+/// The problem that none of the configured peers was ever reached.
 pub(super) fn alone(unmet: &Unmet) -> String {
     let Unmet { addresses, reason, .. } = unmet;
     format!(
-        "none of the peers that `mesh.bootstrap_peers` and `mesh.dns` name was ever met, at {addresses} addresses \
-         ({reason}): this node counts alone, and so may each of them"
+        "no peer of `mesh.bootstrap_peers` and `mesh.dns` was ever reached, at {addresses} addresses \
+         ({reason}): this node counts alone, and its peers may as well"
     )
 }
 

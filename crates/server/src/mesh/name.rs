@@ -1,23 +1,22 @@
-//! The name of a node: what its certificate is for, and what peers know it by.
+//! Node names: the identity of a node in its certificate and among peers.
 //!
-//! A certificate vouches for DNS names, so that is what a node's name is; capitals are small letters, since
-//! certificates do not tell them apart. A pod is `pod.namespace.pod`, which `namespace/pod` stands for: with
-//! three labels, one certificate for `*.namespace.pod` is for every pod of a namespace. (TLS takes no
-//! wildcard with fewer than two labels after it.)
+//! A name is a DNS name, because certificates identify DNS names, and is converted to lower case, because certificates
+//! ignore case. A pod is named `pod.namespace.pod`, also written `namespace/pod`: with three labels, one certificate
+//! for `*.namespace.pod` is valid for every pod of a namespace. (TLS requires at least two labels after a wildcard.)
 
 use rustls::pki_types::DnsName;
 use std::fmt;
 
-/// The most bytes of a name: it is in every first message of a connection.
+/// Maximum length of a name, which is part of each handshake.
 const LONGEST: usize = 128;
-/// What the name of a pod ends in.
+/// Suffix of pod names.
 const POD: &str = "pod";
 
 /// The name of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeName(String);
 
-/// Why a text is no name.
+/// Why a text is not a node name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` cannot be the name of a node: write letters, digits, `-` and `_`, in parts with `.` between them, at most 63 \
@@ -26,14 +25,14 @@ pub(crate) struct NodeName(String);
 pub(crate) struct NameError(String);
 
 impl NodeName {
-    /// The name that is written so.
+    /// Parses a name.
     pub(crate) fn parse(text: &str) -> Result<Self, NameError> {
         let wrong = || NameError(text.chars().take(LONGEST + 1).collect());
         let name = match text.split_once('/') {
             Some((namespace, pod)) => return Self::of_pod(namespace, pod).map_err(|_| wrong()),
             None => text.to_ascii_lowercase(),
         };
-        // An address would be checked as one, and certificates here are for names.
+        // TLS would verify an address as an IP address, but these certificates contain names.
         let is_name =
             name.len() <= LONGEST && !name.ends_with('.') && DnsName::try_from(name.as_str()).is_ok();
         if is_name { Ok(Self(name)) } else { Err(wrong()) }
@@ -59,7 +58,7 @@ impl fmt::Display for NodeName {
     }
 }
 
-/// What a certificate can be for: a name, or `*.` before one, which is any name with one part more.
+/// A name in a certificate: a node name, or `*.` and a name, which matches one more label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CertifiedName(String);
 
@@ -85,7 +84,7 @@ mod tests {
     use super::{CertifiedName, NodeName};
 
     #[test]
-    fn a_name_is_one_that_a_certificate_can_vouch_for() {
+    fn node_name_is_a_valid_certificate_name() {
         for (text, name) in [
             ("a", Some("a")),
             ("Node-1", Some("node-1")),
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_may_be_for_all_names_below_two_labels() {
+    fn certificate_wildcard_needs_two_labels() {
         for (text, name) in [
             ("*.shop.pod", Some("*.shop.pod")),
             ("*.Shop.pod", Some("*.shop.pod")),

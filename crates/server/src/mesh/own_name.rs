@@ -1,6 +1,6 @@
-//! What this node is called where nobody has said it: `MESH_NODE_ID`, else the pod's name, else what its
-//! certificate is for. Peers believe a name only if the certificate is for it, so a host's name with a
-//! random tail is of use below a wildcard alone.
+//! Default node name: `MESH_NODE_ID`, otherwise the pod's name, otherwise the name in the certificate. Peers
+//! accept a name only if the certificate is valid for it, so the host name with a random suffix is used only with a
+//! wildcard certificate.
 
 use super::name::NodeName;
 use crate::config::MeshFiles;
@@ -11,10 +11,10 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use webpki::EndEntityCert;
 
-/// The longest part of a host's name that is kept: what is below a wildcard is one label, with a tail.
+/// Maximum length of the host name in a node name: a wildcard matches a single label, which also has the suffix.
 const LONGEST_HOST: usize = 40;
 
-/// What this node is called; `variable` reads the environment.
+/// The name of this node; `variable` reads the environment.
 pub(super) fn own_name(
     configured: Option<&NodeName>,
     variable: impl Fn(&str) -> Option<String>,
@@ -34,7 +34,7 @@ pub(super) fn own_name(
     of_certificate(&names(&files.cert)?, &host, tail(), &files.cert)
 }
 
-/// The name that a certificate gives to the node on this host.
+/// Chooses the name for this host from the names in the certificate.
 fn of_certificate(names: &[String], host: &str, tail: u32, cert: &Path) -> anyhow::Result<NodeName> {
     let plain: Vec<&String> = names.iter().filter(|name| !name.starts_with("*.")).collect();
     if let [only] = plain.as_slice()
@@ -52,25 +52,25 @@ fn of_certificate(names: &[String], host: &str, tail: u32, cert: &Path) -> anyho
         return Ok(NodeName::parse(&format!("{}-{tail:08x}.{below}", label.trim_matches('-')))?);
     }
     bail!(
-        "this node has no name: its certificate {} is for {}; set `mesh.node_id` or MESH_NODE_ID to one of them",
+        "cannot choose a node name: the certificate {} is valid for {}; set `mesh.node_id` or MESH_NODE_ID to one of them",
         cert.display(),
         if names.is_empty() { "no name".to_owned() } else { names.join(", ") }
     )
 }
 
-/// The names that a certificate is for.
+/// The names in a certificate.
 fn names(cert: &Path) -> anyhow::Result<Vec<String>> {
     let file = cert.display();
     let der = CertificateDer::from_pem_file(cert).with_context(|| {
-        format!("`mesh.tls.cert`: {file} has no certificate as PEM; `hivemind certs node` makes one")
+        format!("`mesh.tls.cert`: {file} contains no PEM certificate; create one with `hivemind certs node`")
     })?;
     let parsed = EndEntityCert::try_from(&der).with_context(|| {
-        format!("`mesh.tls.cert`: {file} cannot be used; `hivemind certs node` makes one")
+        format!("`mesh.tls.cert`: {file} is not a usable certificate; create one with `hivemind certs node`")
     })?;
     Ok(parsed.valid_dns_names().map(str::to_ascii_lowercase).collect())
 }
 
-/// Another one at each start.
+/// A random suffix, new at each start.
 fn tail() -> u32 {
     let random = RandomState::new().build_hasher().finish();
     u32::try_from(random >> 32).unwrap_or_default()
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_called_what_its_certificate_can_vouch_for() {
+    fn node_name_is_chosen_from_the_certificate() {
         for (names, name) in [
             (&["node-1"][..], Some("node-1")),
             (&["node-1", "web-7"], Some("web-7")),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_the_name_goes_before_who_is_asked_for_it() {
+    fn configured_name_precedes_environment_and_certificate() {
         let files = MeshFiles::default();
         let found = |configured: Option<&str>, variables: &[(&str, &str)]| {
             let configured = configured.map(|name| NodeName::parse(name).unwrap());
@@ -114,6 +114,6 @@ mod tests {
         assert!(
             found(None, &[("MESH_NODE_ID", "no name")]).unwrap_err().to_string().contains("MESH_NODE_ID")
         );
-        assert!(found(None, &pod[..1]).is_err(), "half of a pod's name is none");
+        assert!(found(None, &pod[..1]).is_err(), "a pod's name without its namespace is not a node name");
     }
 }

@@ -1,16 +1,16 @@
-//! Peers as the API shows them.
+//! Peers and shared counters in API responses.
 
 use hivemind_mesh::Holding;
 use hivemind_mesh_net::{Peer, Transport};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// All of them, in the order of their names.
+/// All peers, sorted by name.
 pub(super) fn shown(peers: &[Peer]) -> Value {
     json!({"peers": peers.iter().map(shown_one).collect::<Vec<_>>()})
 }
 
-/// Who has what of one counter.
+/// The distribution of one counter over the nodes.
 pub(crate) fn shown_holding(holding: &Holding) -> Value {
     let each = holding.each.as_ref().map(|each| {
         each.iter().map(|(node, held)| (node.to_string(), json!(held))).collect::<serde_json::Map<_, _>>()
@@ -49,7 +49,7 @@ fn offset(micros: i64) -> f64 {
     if micros < 0 { -millis } else { millis }
 }
 
-/// In milliseconds, to the microsecond.
+/// Milliseconds with microsecond precision.
 fn millis(span: Duration) -> f64 {
     (span.as_secs_f64() * 1_000_000.0).round() / 1_000.0
 }

@@ -1,5 +1,5 @@
-//! A node of the mesh that runs within this service: started as it is configured, told which rules are in
-//! force, asked how it is, and taken out of its mesh before the service ends.
+//! The running mesh node of this service: starts it, announces the active rules, reports its health, and leaves the
+//! mesh before shutdown.
 
 use super::due::{Due, due, seconds};
 use super::matters::{alone, matters};
@@ -14,7 +14,7 @@ use hivemind_core::{Clock, Rules, SystemClock};
 use hivemind_mesh::Board;
 use hivemind_mesh::{GivenUp, NodeId, NotGivenUp};
 use hivemind_mesh_net::{Mesh, Peer, PeerStore, Rounds, Transport};
-use hivemind_telemetry::peer_figures::{Latencies, MeshFigures, PeerFigures};
+use hivemind_telemetry::mesh_metrics::{Latencies, MeshMetrics, PeerMetrics};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,35 +22,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often it is asked whether it may serve, and after how many times what is the matter.
+/// Interval of readiness checks; every `LOOKS`th one also checks for problems.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 20;
 
-/// A node of the mesh that runs.
+/// The running mesh node.
 pub(crate) struct RunningMesh {
     mesh: Mesh,
     name: String,
-    /// After which silence a peer is told of.
+    /// A member that is silent for longer is reported.
     staleness: Duration,
-    /// What the rules and the gateway's limits are, as peers are told.
-    told: Mutex<(String, String)>,
-    /// Round trips to each peer, looked at once a second.
+    /// The texts of the rules and of the gateway's limits, whose fingerprint peers receive.
+    announced: Mutex<(String, String)>,
+    /// Round trip times to each peer, measured once a second.
     latencies: Mutex<BTreeMap<NodeId, Latencies>>,
-    /// Its private key, and whether everybody could read it when it was last looked at.
+    /// The private key, and whether all users could read it at the last check.
     key: PathBuf,
     is_exposed: AtomicBool,
-    /// Whether a later process has its name.
+    /// Whether a later process uses its name.
     is_outdated: AtomicBool,
-    /// Whether it was told that the CA ends.
+    /// Whether the CA's expiry was logged.
     is_ca_told: AtomicBool,
-    /// Whoever lists peers looks at every counter: one at a time.
+    /// Serializes peer lists, because each visits every counter.
     listing: Arc<tokio::sync::Mutex<()>>,
-    /// What each held when that was last summed up.
+    /// The allowance of each peer at the last summation.
     held_last: Mutex<BTreeMap<NodeId, u64>>,
 }
 
 impl RunningMesh {
-    /// Starts a node; it finds its peers by itself from here on.
+    /// Starts the node, which then discovers its peers.
     pub(crate) async fn start(
         mesh: &MeshConfiguration,
         limiting: &RateLimiting,
@@ -60,12 +60,12 @@ impl RunningMesh {
         let settings = settings(mesh, limiting, &name);
         let key = mesh.tls.key.clone();
         let mesh = Mesh::start(settings, Arc::new(SystemClock)).await.context("the mesh")?;
-        tracing::info!(node_id = %name, address = %mesh.address(), "a node of a mesh");
+        tracing::info!(node_id = %name, address = %mesh.address(), "mesh node started");
         let running = Self {
             mesh,
             name,
             staleness: limiting.staleness_threshold,
-            told: Mutex::default(),
+            announced: Mutex::default(),
             latencies: Mutex::default(),
             key,
             is_exposed: AtomicBool::default(),
@@ -78,22 +78,22 @@ impl RunningMesh {
         Ok(Arc::new(running))
     }
 
-    /// What this node is called.
+    /// The name of this node.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where peers reach it.
+    /// The address that peers connect to.
     pub(crate) fn address(&self) -> SocketAddr {
         self.mesh.address()
     }
 
-    /// The counters that it shares.
+    /// The store of shared counters.
     pub(crate) fn store(&self) -> PeerStore {
         self.mesh.store()
     }
 
-    /// The notes that it has in common with its peers.
+    /// The replicated board, which holds the block list.
     pub(crate) fn board(&self) -> Arc<Board> {
         self.mesh.board()
     }
@@ -103,23 +103,23 @@ impl RunningMesh {
         self.mesh.is_clock_off()
     }
 
-    /// Tells peers which rules are in force.
+    /// Announces the active rules to peers.
     pub(crate) fn rules_are(&self, rules: &Rules) {
-        self.tell(|told| told.0 = fingerprint::of_rules(rules));
+        self.announce(|texts| texts.0 = fingerprint::of_rules(rules));
     }
 
-    /// Tells peers which limits the gateway has.
+    /// Announces the gateway's limits to peers.
     pub(crate) fn gateway_is(&self, routing: &Routing) {
-        self.tell(|told| told.1 = fingerprint::of_gateway(routing));
+        self.announce(|texts| texts.1 = fingerprint::of_gateway(routing));
     }
 
-    fn tell(&self, change: impl FnOnce(&mut (String, String))) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut told);
-        self.mesh.rules_loaded(fingerprint::of_all(&told.0, &told.1));
+    fn announce(&self, change: impl FnOnce(&mut (String, String))) {
+        let mut texts = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut texts);
+        self.mesh.rules_loaded(fingerprint::of_all(&texts.0, &texts.1));
     }
 
-    /// Keeps the service's health as the mesh is, for ever.
+    /// Reports the node's health until the process ends.
     pub(crate) async fn keep_health(self: Arc<Self>, health: Arc<Health>) {
         let mut ticks = tokio::time::interval(LOOK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -134,7 +134,7 @@ impl RunningMesh {
         }
     }
 
-    /// Writes down how long a packet takes to each peer and back.
+    /// Records the round trip time to each peer.
     fn measure(&self) {
         let contacts = self.mesh.contacts();
         let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,11 +146,11 @@ impl RunningMesh {
         }
     }
 
-    /// Tells the service's health how the mesh is now.
+    /// Reports the node's current health.
     pub(crate) fn look(&self, health: &Health) {
         let is_ready = self.mesh.is_ready();
         let standing = self.mesh.standing();
-        // Peers do not listen to it any more: whatever it decides, it decides alone.
+        // Peers ignore an outdated node, so it decides alone.
         let is_outdated = standing.outdated_by.is_some();
         self.is_outdated.store(is_outdated, Ordering::Relaxed);
         health.mesh_is(is_ready && !is_outdated);
@@ -159,46 +159,44 @@ impl RunningMesh {
         health.mesh_matter_is((!matters.is_empty()).then(|| matters.join("; ")));
         let is_off = standing.is_outlier;
         health.clock_among_peers_is(
-            is_off.then(|| "peers agree that this node's clock is off: set it".to_owned()),
+            is_off.then(|| "peers agree that this node's clock is wrong; synchronize it".to_owned()),
         );
         let due = due(&self.mesh.certificates(), SystemClock.now());
         let is_ca = matches!(due, Some(Due::Ca(_)));
         if is_ca && !self.is_ca_told.swap(is_ca, Ordering::Relaxed) {
-            tracing::warn!("{}", due.map(Due::told).unwrap_or_default());
+            tracing::warn!("{}", due.map(Due::description).unwrap_or_default());
         }
         self.is_ca_told.store(is_ca, Ordering::Relaxed);
-        health.mesh_certificate_is(due.map(Due::told));
+        health.mesh_certificate_is(due.map(Due::description));
     }
 
-    /// Warns once where everybody on this machine can read the private key: whoever has it can be this node.
+    /// Warns once if all users of this machine can read the private key, with which any of them could impersonate this node.
     fn look_at_key(&self) {
         let is_exposed = hivemind_tls::is_exposed(&self.key);
         if is_exposed && !self.is_exposed.swap(is_exposed, Ordering::Relaxed) {
             let key = self.key.display();
-            tracing::warn!(
-                "`mesh.tls.key`: everybody on this machine can read {key}; `chmod 600 {key}` ends that"
-            );
+            tracing::warn!("`mesh.tls.key`: all users of this machine can read {key}; run `chmod 600 {key}`");
         }
         self.is_exposed.store(is_exposed, Ordering::Relaxed);
     }
 
-    /// Takes this node out of the view while it serves on; says whether that was done in time.
+    /// Leaves the view while this node still serves; returns whether that succeeded in time.
     pub(crate) async fn withdraw(&self, patience: Duration) -> bool {
         self.mesh.withdraw(patience).await
     }
 
-    /// Ends its connections.
+    /// Closes its connections.
     pub(crate) async fn close(&self) {
         self.mesh.leave(Duration::ZERO).await;
     }
 
-    /// Every peer, as the API shows it. What they hold is summed up over all counters, one part of them after the
-    /// other: beside what decides, and once at a time, however many ask.
+    /// All peers for the API. Their allowance is summed over all counters, shard by shard, outside the async threads,
+    /// and only for one request at a time.
     pub(crate) async fn peers(self: Arc<Self>) -> serde_json::Value {
         let alone = Arc::clone(&self.listing).lock_owned().await;
         let this = self;
         let shown = tokio::task::spawn_blocking(move || {
-            // Whoever asked may be gone; this is not.
+            // Held even if the requester has disconnected.
             let _alone = alone;
             let peers = this.mesh.peers();
             let held = peers.iter().map(|peer| (peer.name.clone(), peer.rights_held)).collect();
@@ -208,7 +206,7 @@ impl RunningMesh {
         shown.await.unwrap_or_else(|_| peers::shown(&[]))
     }
 
-    /// The same, with what they held when that was last summed up: it costs next to nothing.
+    /// Like [`RunningMesh::peers`], but with the allowance of the last summation, which is cheap.
     pub(crate) fn contacts(&self) -> serde_json::Value {
         let mut peers = self.mesh.contacts();
         let held = self.held_last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,38 +216,38 @@ impl RunningMesh {
         peers::shown(&peers)
     }
 
-    /// Gives up a peer that an operator knows to be gone for good: the next view is without it.
+    /// Removes a peer from the next view, on an operator's request.
     pub(crate) fn give_up(&self, name: &str) -> Result<GivenUp, NotGivenUp> {
-        // What cannot be a name is nobody's.
+        // An invalid name belongs to no peer.
         let peer = NodeName::parse(name).map_err(|_| NotGivenUp::Unknown)?.to_string();
         let given_up = self.mesh.give_up(&NodeId::new(peer.as_str()));
         match &given_up {
             Ok(GivenUp::Member) => {
-                tracing::warn!(%peer, "a peer is forgotten, as an operator wants it: the next view is without it");
+                tracing::warn!(%peer, "peer forgotten by an operator; the next view excludes it");
             }
             Ok(GivenUp::NoMember) => {}
-            Err(why) => tracing::info!(%peer, %why, "a peer is not forgotten"),
+            Err(why) => tracing::info!(%peer, %why, "peer not forgotten"),
         }
         given_up
     }
 
-    /// The last rounds in which it told its peers anything.
+    /// The last rounds that sent anything to peers.
     pub(super) fn rounds(&self) -> Rounds {
         self.mesh.rounds()
     }
 
-    /// How many counters it keeps with its peers.
+    /// Number of counters shared with peers.
     pub(crate) fn keys(&self) -> usize {
         self.mesh.standing().keys
     }
 
-    /// What is counted.
-    pub(crate) fn figures(&self) -> MeshFigures {
+    /// Metrics of the mesh.
+    pub(crate) fn metrics(&self) -> MeshMetrics {
         let (standing, certificates) = (self.mesh.standing(), self.mesh.certificates());
         let notes = self.mesh.board().lost();
         let latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
         let of_peer = |peer: &Peer| of_peer(peer, latencies.get(&peer.name).copied().unwrap_or_default());
-        MeshFigures {
+        MeshMetrics {
             peers: self.mesh.contacts().iter().map(of_peer).collect(),
             members: standing.members.len() as u64,
             keys: standing.keys as u64,
@@ -274,8 +272,8 @@ fn micros(trip: Option<Duration>) -> Option<u64> {
     trip.map(|trip| u64::try_from(trip.as_micros()).unwrap_or(u64::MAX))
 }
 
-fn of_peer(peer: &Peer, latencies: Latencies) -> PeerFigures {
-    PeerFigures {
+fn of_peer(peer: &Peer, latencies: Latencies) -> PeerMetrics {
+    PeerMetrics {
         name: peer.name.to_string(),
         state: peer.state.as_str(),
         transport: peer.transport.map_or("none", Transport::as_str),

@@ -1,4 +1,4 @@
-//! What a node of the mesh is told of the configuration.
+//! Mapping of the configuration to the settings of the mesh node.
 
 use crate::config::{Mesh as MeshConfiguration, MeshFiles, RateLimiting};
 use hivemind_mesh::{CouncilOptions, MeshOptions, NodeId};

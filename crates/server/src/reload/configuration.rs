@@ -1,4 +1,4 @@
-//! The configuration: what of it can change while it runs, and what needs a restart.
+//! Reload of the configuration: which settings change at runtime, and which need a restart.
 
 use super::Followed;
 use crate::config::environment;
@@ -10,20 +10,20 @@ use crate::service::Service;
 use hivemind_config::leaves::Leaves;
 use hivemind_config::problem::Problems;
 use hivemind_telemetry::logging::RunningLog;
-use hivemind_telemetry::settings::log::{DecisionLines, Log, LogLevels};
+use hivemind_telemetry::settings::log::{DecisionLogSettings, Log, LogLevels};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Where settings come from: a file, the environment, and what the command line says over both.
+/// Sources of settings: a file, overridden by the environment, overridden by the command line.
 pub(crate) struct Configuration {
     pub(crate) path: Option<PathBuf>,
-    /// By the names that the environment would have for them; they win over it.
+    /// Settings of the command line, under the names of environment variables; they take precedence.
     pub(crate) over: Vec<(String, String)>,
 }
 
 impl Configuration {
-    /// Reads all of it, or says everything that is wrong.
+    /// Reads and validates all settings, or returns all problems.
     pub(crate) fn load(&self) -> Result<Loaded, Problems> {
         self.read()?.load(self.variables())
     }
@@ -32,7 +32,7 @@ impl Configuration {
         self.path.as_deref().map_or_else(|| Ok(SettingsText::none()), SettingsText::read)
     }
 
-    /// Whether this key is written anywhere. What cannot be read says nothing.
+    /// Whether this key is set anywhere; false if the file cannot be read.
     pub(crate) fn says(&self, key: &str) -> bool {
         self.read().is_ok_and(|text| text.leaves(self.variables()).has(key))
     }
@@ -43,15 +43,15 @@ impl Configuration {
     }
 }
 
-/// Puts another routing in force.
+/// Activates a routing.
 pub(crate) type PutInForce = Box<dyn Fn(&Routing) -> Result<(), GatewayError> + Send>;
 
-/// The file of a configuration that is in force.
+/// The configuration file and the components that follow it.
 pub(crate) struct ConfigurationFile {
     pub(crate) configuration: Configuration,
-    /// As it was when the process started, and so as it is where that needs a restart.
+    /// The configuration at startup; still active for settings that need a restart.
     pub(crate) started: Loaded,
-    /// What was written when it was last put in force.
+    /// The values at the last successful load.
     pub(crate) seen: Leaves,
     pub(crate) log: Arc<RunningLog>,
     /// None if no gateway runs.
@@ -61,12 +61,12 @@ pub(crate) struct ConfigurationFile {
 }
 
 impl ConfigurationFile {
-    /// The keys that say something else than when the process started, and cannot be followed.
+    /// The keys that changed since startup and need a restart.
     fn needing_restart(&self, loaded: &Loaded) -> Vec<String> {
         if without_followed(&loaded.settings) == without_followed(&self.started.settings) {
             return Vec::new();
         }
-        let followed = [&Routing::KEYS[..], &Log::FOLLOWED[..]].concat();
+        let followed = [&Routing::KEYS[..], &Log::RELOADABLE[..]].concat();
         let mut keys = self.started.leaves.changed(&loaded.leaves, &followed);
         if self.started.settings.gateway.is_some() != loaded.settings.gateway.is_some() {
             keys.push("gateway".to_owned());
@@ -92,7 +92,7 @@ impl Followed for ConfigurationFile {
         if let (Some(put_in_force), Some(gateway)) = (&self.gateway, &loaded.settings.gateway) {
             put_in_force(&gateway.routing).map_err(|error| text.problem(&error.to_string()))?;
         }
-        self.log.follow(&loaded.settings.observability.log);
+        self.log.reload(&loaded.settings.observability.log);
         let mut notes: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
         for warning in &notes {
             tracing::warn!("{warning}");
@@ -100,15 +100,13 @@ impl Followed for ConfigurationFile {
         let keys = self.needing_restart(&loaded);
         if !keys.is_empty() {
             let keys = keys.join(", ");
-            tracing::warn!(
-                "changed, but needs a restart, and until then the value from before is in force: {keys}"
-            );
+            tracing::warn!("these settings changed, but need a restart to take effect: {keys}");
             notes.push(format!("needs a restart: {keys}"));
         }
         self.health.configuration_loaded(keys);
         self.service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
         let path = self.configuration.path.as_deref().unwrap_or(Path::new(""));
-        // The keys alone: a value may be a secret.
+        // Only the keys: a value may be a secret.
         let changed = self.seen.changed(&loaded.leaves, &[]).join(", ");
         tracing::info!(path = %path.display(), changed, "configuration loaded");
         self.seen = loaded.leaves;
@@ -118,11 +116,11 @@ impl Followed for ConfigurationFile {
     fn refuse(&mut self, problems: &Problems) {
         self.service.stats().config_load_error.fetch_add(1, Ordering::Relaxed);
         self.health.configuration_refused(problems.to_string());
-        tracing::error!("the configuration is refused, that from before stays in force:\n{problems}");
+        tracing::error!("invalid configuration; the previous one stays active:\n{problems}");
     }
 }
 
-/// What cannot be followed.
+/// The settings that need a restart.
 fn without_followed(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     if let Some(gateway) = &mut settings.gateway {
@@ -130,6 +128,6 @@ fn without_followed(settings: &Settings) -> Settings {
         gateway.routing.platform = crate::config::gateway::Platform::default();
     }
     let log = &mut settings.observability.log;
-    (log.levels, log.decisions) = (LogLevels::default(), DecisionLines::default());
+    (log.levels, log.decisions) = (LogLevels::default(), DecisionLogSettings::default());
     settings
 }

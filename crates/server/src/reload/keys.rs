@@ -1,6 +1,6 @@
-//! API keys and tokens. Who takes a key away must not wait for it: the files are read several times a second,
-//! whatever the system tells of them, and a change counts once two looks have found the same, so that half of a
-//! file that is being written is never in force.
+//! Reload of API keys and tokens. Revocation must be fast, so the files are read several times per second, without
+//! file system events. A change is loaded when two successive reads are equal, so that a partially written file never
+//! becomes active.
 
 use super::Followed;
 use crate::health::Health;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Two looks, and what they take, are well below the second within which a key is refused.
+/// Two reads together stay well below one second, the time within which a revoked key is rejected.
 pub(crate) const LOOKS_EVERY: Duration = Duration::from_millis(200);
 
 /// The files of keys and tokens.
@@ -25,19 +25,19 @@ pub(crate) struct KeyFiles {
     looks: Looks,
 }
 
-/// What looks at files have found.
+/// Fingerprints of successive reads.
 #[derive(Default)]
 struct Looks {
-    /// The last one.
+    /// The last read.
     found: Cell<u64>,
-    /// The first one, and then two in a row.
+    /// The first read, then the last fingerprint seen twice in a row.
     settled: Cell<Option<u64>>,
 }
 
 impl Looks {
-    /// What counts after one that found this.
+    /// Records a read; returns the fingerprint to load.
     fn settled(&self, now: u64) -> u64 {
-        // Whatever the first one finds is loaded: without it, the second would load the same once more.
+        // The first read is settled immediately; otherwise the second would load the same files again.
         let is_new = self.found.replace(now) != now;
         let settled = self.settled.get().filter(|_| is_new).unwrap_or(now);
         self.settled.set(Some(settled));
@@ -45,7 +45,7 @@ impl Looks {
     }
 }
 
-/// Files that cannot be used, a line for each. What they said before stays in force.
+/// Invalid files, one line each. Their previous contents stay active.
 #[derive(Debug)]
 pub(crate) struct Unusable(Vec<AccessError>);
 
@@ -71,7 +71,7 @@ impl Followed for KeyFiles {
     type Texts = ();
     type Trouble = Unusable;
 
-    /// None that the system has to tell of.
+    /// None: the files are read at a short interval.
     fn paths(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -92,7 +92,7 @@ impl Followed for KeyFiles {
         let mut of = |what: &str, loaded: Result<usize, AccessError>, warned: Vec<String>| {
             match loaded {
                 Ok(count) => {
-                    tracing::info!(count, "{what} are in force");
+                    tracing::info!(count, "{what} loaded");
                     notes.push(format!("{what}: {count}"));
                 }
                 Err(error) => refused.push(error),
@@ -118,7 +118,7 @@ impl Followed for KeyFiles {
     fn refuse(&mut self, unusable: &Unusable) {
         self.tell(unusable.0.iter().map(ToString::to_string).collect(), unusable.0.len());
         for error in &unusable.0 {
-            tracing::error!("what was in force before is kept: {error}");
+            tracing::error!("invalid key file; its previous contents stay active: {error}");
         }
     }
 }
@@ -127,9 +127,9 @@ impl Followed for KeyFiles {
 mod tests {
     use super::Looks;
 
-    // Seen failing on: a first look that does not count, by which the second loads the same again and says so.
+    // Seen failing on: the first read was not settled, so the second loaded the same files again and logged it.
     #[test]
-    fn the_first_look_counts_and_each_later_change_once_two_have_found_it() {
+    fn first_read_is_settled_and_changes_after_two_equal_reads() {
         let looks = Looks::default();
         for (found, settled) in [(7, 7), (7, 7), (8, 7), (9, 7), (9, 9), (7, 9), (9, 9), (0, 9), (0, 0)] {
             assert_eq!(looks.settled(found), settled, "{found}");

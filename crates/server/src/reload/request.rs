@@ -1,36 +1,36 @@
-//! A reload that somebody asks for and waits for.
+//! Reload requests from SIGHUP or the admin API, with their results.
 
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Files are read within this time, or their disk does not answer.
+/// Time limit; a slower disk counts as unresponsive.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
-/// What is to be known of what was loaded; or what is wrong.
+/// Notes about the loaded files, or their problems.
 pub(crate) type Outcome = Result<Vec<String>, String>;
 
-/// To be answered when the files have been loaded.
+/// A request, answered when the files have been loaded.
 pub(crate) struct Request(oneshot::Sender<Outcome>);
 
 impl Request {
     pub(super) fn answer(self, outcome: Outcome) {
-        let _ = self.0.send(outcome); // Whoever asked may have gone.
+        let _ = self.0.send(outcome); // The requester may have disconnected.
     }
 }
 
-/// All that can be loaded anew, by what it is called.
+/// All reloadable components, by name.
 #[derive(Clone, Default)]
 pub(crate) struct Reloads(Vec<(&'static str, mpsc::Sender<Request>)>);
 
 impl Reloads {
-    /// One more that follows its files: where it is told of requests.
+    /// Registers a component; returns the receiver of its requests.
     pub(crate) fn add(&mut self, what: &'static str) -> mpsc::Receiver<Request> {
         let (ask, asked) = mpsc::channel(1);
         self.0.push((what, ask));
         asked
     }
 
-    /// Loads everything anew, all at once, and says what became of each: a disk that does not answer is waited for once.
+    /// Reloads all components concurrently and returns their results. Waits only once for an unresponsive disk.
     pub(crate) async fn all(&self) -> Vec<(&'static str, Outcome)> {
         let loading = self.0.iter().cloned().map(|(what, ask)| (what, tokio::spawn(loaded(ask))));
         let loading: Vec<_> = loading.collect();
@@ -42,35 +42,35 @@ impl Reloads {
     }
 }
 
-/// What became of one; none if it does not say so in time.
+/// Reloads one component; none after the time limit.
 async fn loaded(ask: mpsc::Sender<Request>) -> Option<Outcome> {
     let asked = async {
-        let (tell, told) = oneshot::channel();
-        ask.send(Request(tell)).await.ok()?;
-        told.await.ok()
+        let (sender, outcome) = oneshot::channel();
+        ask.send(Request(sender)).await.ok()?;
+        outcome.await.ok()
     };
     tokio::time::timeout(ANSWERED_WITHIN, asked).await.ok().flatten()
 }
 
 fn silent() -> Outcome {
-    Err("its files were not read in time".to_owned())
+    Err("its files could not be read in time".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // Seen failing on: one after the other, which took ten seconds for each.
+    // Seen failing on: sequential reloads, which took ten seconds each.
     #[tokio::test(start_paused = true)]
-    async fn files_that_are_not_read_are_waited_for_all_at_once() {
+    async fn reload_waits_for_unresponsive_disks_concurrently() {
         let mut reloads = Reloads::default();
         let hanging = [reloads.add("certificates"), reloads.add("keys")];
         let mut answering = reloads.add("rules");
         tokio::spawn(async move { answering.recv().await.unwrap().answer(Ok(Vec::new())) });
         let all = tokio::time::timeout(ANSWERED_WITHIN + Duration::from_secs(1), reloads.all()).await;
         let outcomes = all.expect("ten seconds for all of them");
-        let told: Vec<_> = outcomes.iter().map(|(what, outcome)| (*what, outcome.is_ok())).collect();
-        assert_eq!(told, [("certificates", false), ("keys", false), ("rules", true)]);
+        let results: Vec<_> = outcomes.iter().map(|(what, outcome)| (*what, outcome.is_ok())).collect();
+        assert_eq!(results, [("certificates", false), ("keys", false), ("rules", true)]);
         drop(hanging);
     }
 }

@@ -1,4 +1,4 @@
-//! The rules of the rate limit service.
+//! Reload of the rules of the rate limit service.
 
 use super::Followed;
 use crate::config::{LoadedRules, RuleTexts};
@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Where rules come from and where they go.
+/// The rule files and the components that use them.
 pub(crate) struct RuleFiles {
     pub(crate) path: PathBuf,
     pub(crate) merge_domains: bool,
-    /// Whom to tell which rules are in force.
+    /// The mesh node that announces the rules' fingerprint.
     pub(crate) mesh: Option<Arc<RunningMesh>>,
     pub(crate) service: Arc<Service>,
     pub(crate) health: Arc<Health>,
@@ -49,7 +49,7 @@ impl Followed for RuleFiles {
     }
 }
 
-/// Puts rules in force.
+/// Activates rules.
 pub(crate) fn accepted(service: &Service, health: &Health, loaded: LoadedRules) {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
@@ -59,9 +59,9 @@ pub(crate) fn accepted(service: &Service, health: &Health, loaded: LoadedRules) 
     service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Says everywhere that the rules on disk are not in force.
+/// Reports that the rules on disk are invalid and not active.
 pub(crate) fn refused(service: &Service, health: &Health, problems: &Problems) {
     service.stats().config_load_error.fetch_add(1, Ordering::Relaxed);
     health.rules_refused(problems.to_string());
-    tracing::error!("the rules are refused, those from before stay in force:\n{problems}");
+    tracing::error!("invalid rules; the previous rules stay active:\n{problems}");
 }

@@ -1,4 +1,4 @@
-//! Certificates, and the CAs that upstreams and callers are checked with.
+//! Reload of certificates, and of the CAs for upstreams and callers.
 
 use super::Followed;
 use crate::health::Health;
@@ -13,23 +13,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a warning holds before it is told again: whoever was away for a day reads the last one.
+/// Interval at which a persisting warning is logged again, so that each day's log contains it.
 const REMINDED_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
-/// The files that TLS is spoken with.
+/// All TLS files.
 pub(crate) struct TlsFiles {
-    /// Of the gateway and of all ports.
+    /// Certificates of the gateway and of all ports.
     certificates: Vec<Arc<Certificates>>,
     ports: Vec<Arc<PortTls>>,
     trust: Arc<Trust>,
     service: Arc<Service>,
     health: Arc<Health>,
-    /// What is wrong with files that are not in force.
+    /// Problems of files that could not be loaded.
     trouble: Vec<String>,
     reminders: Reminders,
 }
 
-/// Files that cannot be used, a line for each. Each of them changes nothing, and the others are in force.
+/// Invalid files, one line each. Their previous contents stay active; other files are reloaded.
 #[derive(Debug)]
 pub(crate) struct Unusable(Vec<TlsError>);
 
@@ -52,7 +52,7 @@ impl TlsFiles {
         let certificates = of_gateway.into_iter().chain(of_ports).collect();
         let (trouble, reminders) = (Vec::new(), Reminders::default());
         let files = Self { certificates, ports, trust, service, health, trouble, reminders };
-        // What is in force is told before anybody can ask; the first look comes later.
+        // Metrics and health must be set before the first request; the first check runs later.
         files.tell(SystemClock.now());
         files
     }
@@ -61,7 +61,7 @@ impl TlsFiles {
         self.certificates.iter().flat_map(|certificates| certificates.warnings(now)).collect()
     }
 
-    /// What the files are at the moment.
+    /// Fingerprint of the current files.
     fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.certificates.iter().for_each(|certificates| certificates.fingerprint(&mut hasher));
@@ -70,7 +70,7 @@ impl TlsFiles {
         hasher.finish()
     }
 
-    /// Says everywhere how it is now.
+    /// Updates metrics and health.
     fn tell(&self, now: Timestamp) {
         let mut lines = self.trouble.clone();
         let stats = self.service.stats();
@@ -95,8 +95,8 @@ impl Followed for TlsFiles {
         shown.map(Path::to_owned).chain(of_ports).chain(self.trust.paths()).collect()
     }
 
-    /// The files are read again when they are loaded. One that changes in between is loaded as it is then, and
-    /// once more at the next look.
+    /// Loading reads the files again. A file that changes in between is loaded in its new state, and
+    /// again at the next check.
     fn read(&self) -> Result<(u64, ()), Unusable> {
         Ok((self.fingerprint(), ()))
     }
@@ -114,10 +114,10 @@ impl Followed for TlsFiles {
             refused.extend(renewal.refused);
         }
         if changed > 0 {
-            tracing::info!(changed, "new certificates are in force");
+            tracing::info!(changed, "new certificates are active");
         }
         if changed_cas > 0 {
-            tracing::info!(changed = changed_cas, "new CAs are in force");
+            tracing::info!(changed = changed_cas, "new CAs are active");
         }
         self.trouble.clear();
         self.passes(now);
@@ -131,7 +131,7 @@ impl Followed for TlsFiles {
         self.trouble = unusable.0.iter().map(ToString::to_string).collect();
         self.tell(SystemClock.now());
         for error in &unusable.0 {
-            tracing::error!("what was in force before, if anything was, is kept: {error}");
+            tracing::error!("invalid TLS file; its previous contents, if any, stay active: {error}");
         }
     }
 
@@ -144,15 +144,15 @@ impl Followed for TlsFiles {
     }
 }
 
-/// When each warning was told.
+/// When each warning was last logged.
 #[derive(Default)]
 struct Reminders(HashMap<Warning, Timestamp>);
 
 impl Reminders {
-    /// Those that are new, or were told a day ago and still hold.
+    /// The warnings that are new, or persist and were last logged a day ago.
     fn due(&mut self, warnings: Vec<Warning>, now: Timestamp) -> Vec<Warning> {
         self.0.retain(|warning, _| warnings.contains(warning));
-        let is_due = |told: Option<&Timestamp>| told.is_none_or(|told| now.since(*told) >= REMINDED_AFTER);
+        let is_due = |last: Option<&Timestamp>| last.is_none_or(|last| now.since(*last) >= REMINDED_AFTER);
         let due: Vec<Warning> = warnings.into_iter().filter(|it| is_due(self.0.get(it))).collect();
         self.0.extend(due.iter().map(|warning| (warning.clone(), now)));
         due
@@ -163,13 +163,13 @@ impl Reminders {
 mod tests {
     use super::*;
 
-    // Seen failing on: warnings told only when they are new; and told at every look.
+    // Seen failing on: warnings logged only when they are new, and warnings logged at each check.
     #[test]
-    fn what_ends_soon_is_told_when_that_begins_and_then_every_day() {
+    fn expiry_warning_is_logged_when_new_and_then_daily() {
         let expires = |cert: &str| Warning::Expires { cert: cert.into(), not_after: Timestamp::MAX };
         let mut reminders = Reminders::default();
         let hour = |hour: u64| Timestamp::from_millis(hour * 3_600_000);
-        for (at, holding, told) in [
+        for (at, holding, logged) in [
             (0, &["a"][..], &["a"][..]),
             (1, &["a"], &[]),
             (2, &["a", "b"], &["b"]),
@@ -177,13 +177,13 @@ mod tests {
             (24, &["a", "b"], &["a"]),
             (26, &["a", "b"], &["b"]),
             (48, &["a", "b"], &["a"]),
-            // Renewed, and later in need of it again: that is news.
+            // A warning that ended and returned is new.
             (49, &["b"], &[]),
             (50, &["a", "b"], &["a", "b"]),
         ] {
             let holding = holding.iter().map(|cert| expires(cert)).collect();
-            let told: Vec<Warning> = told.iter().map(|cert| expires(cert)).collect();
-            assert_eq!(reminders.due(holding, hour(at)), told, "at {at} h");
+            let logged: Vec<Warning> = logged.iter().map(|cert| expires(cert)).collect();
+            assert_eq!(reminders.due(holding, hour(at)), logged, "at {at} h");
         }
     }
 }

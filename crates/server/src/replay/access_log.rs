@@ -1,5 +1,5 @@
-//! The access log of nginx and Apache, in the form called combined (and common,
-//! which is its beginning):
+//! Access logs of nginx and Apache, in the combined format or its prefix, the
+//! common format:
 //!
 //! ```text
 //! 203.0.113.9 - ada [15/Nov/2026:19:00:00 +0000] "GET /login HTTP/1.1" 200 512 "-" "curl/8"
@@ -9,7 +9,7 @@ use super::recorded::{Malformed, Recorded};
 use anyhow::bail;
 use std::borrow::Cow;
 
-/// What a line of the log can say of a request.
+/// The fields of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     RemoteAddress,
@@ -31,7 +31,7 @@ const FIELDS: [(&str, Field); 7] = [
     ("user_agent", Field::UserAgent),
 ];
 
-/// Reads access logs, and names each request by some of its fields.
+/// Reads access logs; selected fields become the entries of each request.
 pub(crate) struct AccessLog {
     domain: String,
     entries: Vec<(&'static str, Field)>,
@@ -44,7 +44,7 @@ impl AccessLog {
             match FIELDS.iter().find(|(known, _)| known == name) {
                 Some(field) => chosen.push(*field),
                 None => bail!(
-                    "an access log has no `{name}`; a request is named by some of {}",
+                    "unknown field `{name}` in an access log; choose from {}",
                     FIELDS.map(|(name, _)| name).join(", ")
                 ),
             }
@@ -72,18 +72,18 @@ struct Parsed<'a> {
 
 impl<'a> Parsed<'a> {
     fn from_line(line: &'a str) -> Result<Self, &'static str> {
-        let (remote_address, rest) = line.split_once(' ').ok_or("it has one word only")?;
-        let (names, rest) = rest.split_once(" [").ok_or("there is no `[` before a time")?;
-        let (_, remote_user) = names.split_once(' ').ok_or("there is no user after the address")?;
-        let (time, rest) = rest.split_once("] ").ok_or("there is no `]` after a time")?;
-        let (request, rest) = quoted(rest).ok_or("there is no request in quotes")?;
+        let (remote_address, rest) = line.split_once(' ').ok_or("it has only one word")?;
+        let (names, rest) = rest.split_once(" [").ok_or("no `[` before the time")?;
+        let (_, remote_user) = names.split_once(' ').ok_or("no user after the address")?;
+        let (time, rest) = rest.split_once("] ").ok_or("no `]` after the time")?;
+        let (request, rest) = quoted(rest).ok_or("no request in quotes")?;
         let mut words = rest.split_ascii_whitespace();
-        let status = words.next().ok_or("there is no status after the request")?;
-        // The common format ends with the size; the combined one has two quoted texts more.
+        let status = words.next().ok_or("no status after the request")?;
+        // The common format ends with the size; the combined format has two more quoted texts.
         let more = rest.split_once(" \"").map_or("", |(_, more)| more);
         let (referer, more) = tail_of_quoted(more).unwrap_or_default();
         let (user_agent, _) = quoted(more).unwrap_or_default();
-        let t_ms = millis(time).ok_or("its time does not read like 15/Nov/2026:19:00:00 +0000")?;
+        let t_ms = millis(time).ok_or("its time is not in the format 15/Nov/2026:19:00:00 +0000")?;
         Ok(Self { remote_address, remote_user, t_ms, request, status, referer, user_agent })
     }
 
@@ -93,7 +93,7 @@ impl<'a> Parsed<'a> {
             Field::RemoteAddress => self.remote_address,
             Field::RemoteUser => self.remote_user,
             Field::Method => request.next().unwrap_or_default(),
-            // Without its query: a rule is about the page.
+            // Without the query, because rules match the path.
             Field::Path => request.nth(1).and_then(|target| target.split('?').next()).unwrap_or_default(),
             Field::Status => self.status,
             Field::Referer => self.referer,
@@ -102,7 +102,7 @@ impl<'a> Parsed<'a> {
     }
 }
 
-/// The text in quotes at the start, and what follows it. A quote inside is written `\"` or `\x22`.
+/// Splits off the quoted text at the start. A quote inside is written `\"` or `\x22`.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     tail_of_quoted(text.trim_start().strip_prefix('"')?)
 }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn both_formats_are_read() {
+    fn common_and_combined_log_lines_are_read() {
         for (line, t_ms, values) in [
             (
                 r#"203.0.113.9 - ada [15/Nov/2026:19:00:00 +0000] "GET /a?b=c HTTP/1.1" 200 512 "http://e/" "curl/8""#,
@@ -158,11 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_refused_with_the_reason() {
+    fn malformed_log_line_is_rejected_with_the_reason() {
         for (line, reason) in [
             ("word", "one word"),
-            ("a - b", "before a time"),
-            ("a - b [15/Nov/2026:19:00:00 +0000", "after a time"),
+            ("a - b", "before the time"),
+            ("a - b [15/Nov/2026:19:00:00 +0000", "after the time"),
             ("a - b [15/Nov/2026:19:00:00 +0000] GET", "request in quotes"),
             (r#"a - b [15/Nov/2026:19:00:00 +0000] "GET"#, "request in quotes"),
             (r#"a - b [15/Nov/2026:19:00:00 +0000] "GET /""#, "status"),

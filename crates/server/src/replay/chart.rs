@@ -1,10 +1,10 @@
-//! A chart of letters: what passed and what did not, over time.
+//! Text chart of admitted and limited requests over time.
 
 use std::fmt;
 
 const HEIGHT: u64 = 8;
 
-/// One column of it.
+/// One column of the chart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bar {
     pub(super) allowed: u64,
@@ -22,7 +22,7 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, what: &str, bars: &[Bar], width_
     writeln!(f, "{:>10} +{}", 0, "-".repeat(bars.len()))
 }
 
-/// What stands in one place of the chart. What was limited stands on top, and is seen however little it is.
+/// The character of one cell. Limited requests are on top, and visible even if there are few.
 fn cell(bar: Bar, row: u64, tallest: u64) -> char {
     let height = |count: u64| (u128::from(count) * u128::from(HEIGHT)).div_ceil(u128::from(tallest));
     let (whole, allowed) = (height(bar.allowed + bar.limited), height(bar.allowed));

@@ -1,4 +1,4 @@
-//! The same requests under two sets of rules, each on counters of its own that begin empty: who is limited under which.
+//! Comparison of two rule sets on the same requests, each with its own, initially empty counters.
 
 mod shown;
 #[cfg(test)]
@@ -8,46 +8,46 @@ use super::engine::{Engine, Taken};
 use super::timeline::Timeline;
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Descriptor, Rules, Timestamp};
-use hivemind_telemetry::kept_again;
+use hivemind_telemetry::redact_once;
 use std::collections::HashMap;
 
-/// More names than these are not told one by one.
+/// Maximum number of keys that are counted individually.
 const MOST_KEYS: usize = 100_000;
-/// As much of a name as is kept.
+/// Maximum length of stored texts, in bytes.
 const LONGEST_TEXT: usize = 128;
 
-/// Decides under both, and counts what becomes of it.
+/// Decides requests under both rule sets and counts the results.
 pub(crate) struct Comparison {
     engines: Both<Engine>,
     pub(crate) requests: u64,
     pub(crate) total: Both<Total>,
-    /// Those that the one lets pass and the other does not.
+    /// Requests admitted by the current rules and limited by the new ones.
     pub(crate) newly_limited: u64,
     pub(crate) newly_allowed: u64,
-    /// When the first of them was, and when the last.
+    /// Times of the first and the last request.
     pub(crate) span_ms: Option<(u64, u64)>,
-    /// Requests, and how many of them are limited under each.
+    /// Requests, and how many are limited by each rule set.
     pub(crate) timeline: Timeline<3>,
     keys: HashMap<Who, Tally>,
-    /// Requests of names that there was no room for.
+    /// Requests of keys beyond [`MOST_KEYS`].
     pub(crate) unnamed: u64,
-    /// Requests with texts of which only the beginning is kept.
+    /// Requests with truncated texts.
     pub(crate) cut: u64,
 }
 
-/// Of the rules that are, and of those that are to come.
+/// A value for the current rules and one for the new rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Both<T> {
     pub(crate) now: T,
     pub(crate) then: T,
 }
 
-/// What a set of rules comes to.
+/// Result of a rule set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Total {
     pub(crate) allowed: u64,
     pub(crate) limited: u64,
-    /// Of those that pass: under no limit.
+    /// Admitted requests without a matching limit.
     pub(crate) unlimited: u64,
 }
 
@@ -59,14 +59,14 @@ impl Total {
     }
 }
 
-/// Whom a descriptor names.
+/// The key named by a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Who {
     pub(crate) domain: String,
     pub(crate) entries: Vec<(String, String)>,
 }
 
-/// What became of its requests.
+/// Results of a key's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) requests: u64,
@@ -90,13 +90,14 @@ impl Comparison {
         }
     }
 
-    /// Decides a request under both, at its time to the nanosecond: a bucket of 4000 a second refills four times a millisecond.
+    /// Decides a request under both rule sets, at its time in nanoseconds: a bucket of 4000 per second refills four times
+    /// per millisecond.
     pub(crate) fn decide(&mut self, at: Timestamp, domain: &str, descriptors: &[Descriptor<'_>]) {
         let (mut over_now, mut over_then) = (Vec::new(), Vec::new());
         let Both { now, then } = &mut self.engines;
         let now = now.decide_all(at, domain, descriptors, |is_over| over_now.push(is_over));
         let then = then.decide_all(at, domain, descriptors, |is_over| over_then.push(is_over));
-        // People read milliseconds.
+        // Reports are in milliseconds.
         let t_ms = at.as_nanos() / 1_000_000;
         self.requests += 1;
         self.total.now.add(&now);
@@ -112,9 +113,9 @@ impl Comparison {
     }
 
     fn count(&mut self, domain: &str, descriptor: &Descriptor<'_>, is_over: Both<bool>) {
-        // The hash of all of a credential: cut first, those of two clients may be one, and half of one may not look like it.
-        // What is remembered has the hash already.
-        let entries = descriptor.entries.iter().map(|(key, value)| (*key, kept_again(key, value)));
+        // Hashes a credential before it is truncated: otherwise two clients' credentials could become equal, and a
+        // truncated one might not be recognized. Recorded decisions contain the hash already.
+        let entries = descriptor.entries.iter().map(|(key, value)| (*key, redact_once(key, value)));
         let entries: Vec<_> = entries.collect();
         self.cut += u64::from(entries.iter().any(|(key, value)| key.len().max(value.len()) > LONGEST_TEXT));
         let entries = entries.iter().map(|(key, value)| (cut(key), cut(value)));
@@ -129,7 +130,7 @@ impl Comparison {
         tally.limited.then += u64::from(is_over.then);
     }
 
-    /// Those who are limited under either, the first of them those for whom most changes.
+    /// The keys limited by either rule set, those with the largest difference first.
     pub(crate) fn first(&self, count: usize) -> Vec<(&Who, Tally)> {
         let limited = self.keys.iter().filter(|(_, tally)| tally.limited != Both::default());
         let mut all: Vec<(&Who, Tally)> = limited.map(|(who, tally)| (who, *tally)).collect();
@@ -141,7 +142,7 @@ impl Comparison {
         all
     }
 
-    /// Decisions that had to share a bucket for want of room.
+    /// Number of decisions that shared a counter because the store was full.
     pub(crate) fn overflowed(&self) -> u64 {
         self.engines.now.overflowed() + self.engines.then.overflowed()
     }

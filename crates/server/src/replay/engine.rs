@@ -1,14 +1,14 @@
-//! The product's own engine, with the recorded time for its clock.
+//! Replay engine: the real rules and memory store, with recorded times as the clock.
 
 use super::recorded::Recorded;
 use hivemind_core::store::{Context, KeySeed, LocalStore, MemoryStore, Mode, OnRefusal, Op, StoreOptions};
 use hivemind_core::{Cost, Decision, Descriptor, Rules, Timestamp};
 use std::time::Duration;
 
-/// Recorded time between two sweeps.
+/// Interval of sweeps in recorded time.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// What became of a recorded request.
+/// Decision of a recorded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) allow: bool,
@@ -37,7 +37,7 @@ impl Engine {
         self.decide_all(recorded.at(), &recorded.domain, &[recorded.descriptor(&entries)], |_| {})
     }
 
-    /// Decides all descriptors of a request in one step, and says of each in its order whether it is over a limit.
+    /// Decides all descriptors of a request in one step, and reports for each, in order, whether it is over a limit.
     pub(crate) fn decide_all(
         &mut self,
         now: Timestamp,
@@ -45,7 +45,7 @@ impl Engine {
         descriptors: &[Descriptor<'_>],
         mut is_over: impl FnMut(bool),
     ) -> Taken {
-        // One of them is nothing: a recording may go back.
+        // Recorded times may go backwards.
         if now.since(self.swept_at).max(self.swept_at.since(now)) >= SWEEP_EVERY {
             self.store.sweep(now);
             self.swept_at = now;
@@ -69,14 +69,14 @@ impl Engine {
         }
     }
 
-    /// Decisions that had to share a bucket for want of room.
+    /// Number of decisions that shared a counter because the store was full.
     pub(crate) fn overflowed(&self) -> u64 {
         self.store.occupancy().overflowed
     }
 }
 
 impl Recorded<'_> {
-    /// When it was, as exactly as a recording tells.
+    /// The time of the request, in the precision of the recording.
     pub(crate) fn at(&self) -> Timestamp {
         Timestamp::from_millis(self.t_ms)
     }
@@ -85,13 +85,13 @@ impl Recorded<'_> {
         self.entries.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect()
     }
 
-    /// What is charged for it; with its entries.
+    /// The request's descriptor with these entries.
     pub(crate) fn descriptor<'e>(&self, entries: &'e [(&'e str, &'e str)]) -> Descriptor<'e> {
         Descriptor { cost: Cost::new(self.hits), op: Op::Spend, ..Descriptor::new(entries) }
     }
 }
 
-/// Rounded up: a millisecond earlier would be refused.
+/// Rounded up, because a retry a millisecond earlier would be refused.
 fn whole_millis(wait: Duration) -> u64 {
     u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -1,20 +1,20 @@
-//! The lines of a file of any size, in constant memory: a line that is too long is
-//! named and passed over, not kept.
+//! Line reader with constant memory for files of any size: a line that is too long is
+//! reported and skipped, not stored.
 
 use super::recorded::Malformed;
 use std::io::{self, BufRead};
 
-/// No request is longer than this.
+/// Maximum length of a line.
 const LONGEST: usize = 1 << 20;
 
 /// One line of the input.
 pub(crate) struct Line<'a> {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub(crate) number: u64,
     pub(crate) text: Result<&'a str, Malformed>,
 }
 
-/// Reads line by line; empty lines are passed over.
+/// Reads line by line; skips empty lines.
 pub(crate) struct Lines<R> {
     input: R,
     number: u64,
@@ -27,7 +27,7 @@ impl<R: BufRead> Lines<R> {
         Self { input, number: 0, buffer: Vec::new(), more_at_hand: false }
     }
 
-    /// Whether the next line, or a part of it, has been read from the input already.
+    /// Whether the next line, or a part of it, is buffered.
     pub(crate) fn has_more_at_hand(&self) -> bool {
         self.more_at_hand
     }
@@ -51,7 +51,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Reads to the end of a line, keeping no more of it than its greatest length; returns its full length.
+    /// Reads to the end of a line, stores at most the maximum length, and returns its full length.
     fn read_line(&mut self) -> io::Result<usize> {
         let mut length = 0_usize;
         loop {
@@ -81,7 +81,7 @@ mod tests {
     use super::{LONGEST, Lines, Malformed};
 
     #[test]
-    fn lines_are_numbered_as_an_editor_does_and_bad_ones_do_not_end_the_reading() {
+    fn line_numbers_match_editors_and_bad_lines_are_skipped() {
         let long = "x".repeat(LONGEST + 1);
         let text = [b"first\n\n  \nfourth\n".as_slice(), long.as_bytes(), b"\n\xff\nlast"].concat();
         let mut lines = Lines::new(std::io::BufReader::with_capacity(7, text.as_slice()));
@@ -98,6 +98,6 @@ mod tests {
             (7, Ok("last".to_owned())),
         ];
         assert_eq!(seen, expected);
-        assert!(lines.buffer.capacity() <= 2 * LONGEST, "a long line is not kept");
+        assert!(lines.buffer.capacity() <= 2 * LONGEST, "a long line is not stored");
     }
 }

@@ -1,22 +1,22 @@
-//! One recorded request.
+//! Recorded request and its JSON format.
 
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// More entries than this name nobody.
+/// Maximum number of entries of a request.
 const MOST_ENTRIES: usize = 64;
 
-/// A request as it was recorded.
+/// A recorded request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Recorded<'a> {
-    /// When, in milliseconds since the Unix epoch.
+    /// Time in milliseconds since the Unix epoch.
     pub(crate) t_ms: u64,
     pub(crate) domain: Cow<'a, str>,
     pub(crate) entries: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     pub(crate) hits: u64,
 }
 
-/// Why a line is no request.
+/// Why a line is not a valid request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("the line is longer than {longest} bytes")]
@@ -24,20 +24,20 @@ pub(crate) enum Malformed {
     #[error("the line is not UTF-8")]
     NotText,
     #[error(
-        "the line is no request: {reason}; it looks like \
+        "not a request: {reason}; the format is \
          {{\"t_ms\": 0, \"domain\": \"d\", \"entries\": [[\"k\", \"v\"]], \"hits\": 1}}"
     )]
     NoRequest { reason: String },
     #[error("the line has more than {MOST_ENTRIES} entries")]
     TooManyEntries,
-    #[error("`t_ms` is past the year 2554, the last that can be told")]
+    #[error("`t_ms` is after the year 2554, the last that can be represented")]
     TooLate,
-    #[error("the line is no entry of an access log: {reason}")]
+    #[error("not an access log line: {reason}")]
     NoLogEntry { reason: &'static str },
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "an object of t_ms, domain and entries")] // A misspelt `hit` must not become "one hit".
+#[serde(deny_unknown_fields, expecting = "an object of t_ms, domain and entries")] // Otherwise a misspelled `hit` would count as one hit.
 struct RawRecorded<'a> {
     t_ms: u64,
     #[serde(borrow)]
@@ -57,7 +57,7 @@ impl<'a> Recorded<'a> {
     pub(crate) fn from_json(line: &'a str) -> Result<Self, Malformed> {
         let raw: RawRecorded<'a> = serde_json::from_str(line).map_err(|error| {
             let reason = error.to_string();
-            // The parser counts lines of its own, and has always seen one.
+            // The parser's line number is always 1.
             Malformed::NoRequest { reason: reason.replace(" at line 1 column", ", column") }
         })?;
         let RawRecorded { t_ms, domain, entries, hits } = raw;
@@ -85,7 +85,7 @@ mod tests {
     use super::Recorded;
 
     #[test]
-    fn a_line_is_read_or_refused_with_the_reason() {
+    fn recorded_line_is_read_or_rejected_with_the_reason() {
         for (line, expected) in [
             (r#"{"t_ms": 5, "domain": "d", "entries": [["k", "v"]]}"#, Ok((5, 1))),
             (r#"{"t_ms": 5, "domain": "d", "entries": [["k", "v"]], "hits": 0}"#, Ok((5, 0))),
@@ -96,7 +96,7 @@ mod tests {
             (r#"{"t_ms": 5, "domain": "d", "entries": [], "hit": 2}"#, Err("unknown field `hit`")),
             (r#"{"t_ms": 5, "domain": "d"}"#, Err("missing field `entries`")),
             (r#"{"t_ms": 18446744073709551615, "domain": "d", "entries": []}"#, Err("2554")),
-            ("[]", Err("it looks like {")),
+            ("[]", Err("the format is {")),
             ("nonsense", Err("column 2")),
         ] {
             let read = Recorded::from_json(line).map(|read| (read.t_ms, read.hits));

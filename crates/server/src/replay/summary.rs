@@ -1,24 +1,24 @@
-//! Who would have been limited: a table, and a chart over time.
+//! Summary of a replay: totals, the most limited keys, and a chart over time.
 
 use super::chart::{self, Bar};
 use super::engine::Taken;
 use super::recorded::Recorded;
 use super::timeline::Timeline;
 use super::top::Top;
-use hivemind_telemetry::kept;
+use hivemind_telemetry::redact;
 use hivemind_tls::harmless::harmless;
 use std::fmt::{self, Write};
 
 const SHOWN: usize = 10;
 
-/// What a replay came to.
+/// Results of a replay.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     requests: u64,
     limited: u64,
     unlimited: u64,
     top: Top,
-    /// How many passed, and how many did not.
+    /// Admitted and limited requests.
     timeline: Timeline<2>,
 }
 
@@ -30,13 +30,13 @@ impl Summary {
         self.timeline.add(recorded.t_ms, [u64::from(taken.allow), u64::from(!taken.allow)]);
         if !taken.allow {
             let entries = recorded.entries();
-            let entries: Vec<_> = entries.iter().map(|(key, value)| (*key, kept(key, value).0)).collect();
+            let entries: Vec<_> = entries.iter().map(|(key, value)| (*key, redact(key, value).0)).collect();
             self.top.add(&name_of(&recorded.domain, entries.iter().map(|(key, value)| (*key, &**value))));
         }
     }
 }
 
-/// Whom a request names, on one line whatever it contains, and no longer than a terminal is wide.
+/// The request's key on one escaped line of at most 80 characters.
 pub(super) fn name_of<'e>(domain: &str, entries: impl Iterator<Item = (&'e str, &'e str)>) -> String {
     let mut name = domain.to_owned();
     for (key, value) in entries {
@@ -51,7 +51,7 @@ impl fmt::Display for Summary {
         writeln!(f, "{:>10} requests", self.requests)?;
         writeln!(
             f,
-            "{allowed:>10} allowed ({}), of these {} under no limit",
+            "{allowed:>10} allowed ({}), {} of them without a limit",
             percent_of_rest(self.limited, self.requests),
             self.unlimited
         )?;
@@ -64,7 +64,7 @@ impl fmt::Display for Summary {
             let doubt = if tally.error == 0 {
                 String::new()
             } else {
-                format!("  (at most {} too many)", tally.error)
+                format!("  (overcounted by at most {})", tally.error)
             };
             writeln!(f, "{:>10}  {name}{doubt}", tally.limited)?;
         }
@@ -78,12 +78,12 @@ impl fmt::Display for Summary {
     }
 }
 
-/// To the nearest tenth.
+/// Percentage, rounded to a tenth.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     shown(tenths(part, whole))
 }
 
-/// What a part leaves of the whole: rounded by itself, the two might come to more than all of it, or to less.
+/// The remainder to 100 %. If both were rounded separately, their sum could differ from 100 %.
 pub(super) fn percent_of_rest(part: u64, whole: u64) -> String {
     shown(if whole == 0 { 0 } else { 1_000_u128.saturating_sub(tenths(part, whole)) })
 }
@@ -103,8 +103,8 @@ mod tests {
 
     // Seen failing on: both rounded down (50.1 % and 49.8 %).
     #[test]
-    fn what_is_allowed_and_what_is_limited_are_all_of_it() {
-        for (limited, requests, told) in [
+    fn percentages_of_allowed_and_limited_sum_to_100() {
+        for (limited, requests, expected) in [
             (1_u64, 3_u64, ["66.7 %", "33.3 %"]),
             (2, 3, ["33.3 %", "66.7 %"]),
             (1, 16, ["93.7 %", "6.3 %"]),
@@ -114,7 +114,7 @@ mod tests {
             (0, 0, ["0.0 %", "0.0 %"]),
         ] {
             let shown = Summary { requests, limited, ..Summary::default() }.to_string();
-            let [allowed, over] = told.map(|share| format!("({share})"));
+            let [allowed, over] = expected.map(|share| format!("({share})"));
             assert!(
                 shown.contains(&format!("allowed {allowed}")) && shown.contains(&format!("limited {over}")),
                 "{limited} of {requests}: {shown}"
@@ -122,9 +122,9 @@ mod tests {
         }
     }
 
-    // Seen failing on: the values as they are recorded.
+    // Seen failing on: the recorded values in clear.
     #[test]
-    fn who_is_limited_is_told_without_what_opens_something() {
+    fn summary_replaces_credentials_by_hashes() {
         let mut summary = Summary::default();
         let line = r#"{"t_ms": 0, "domain": "d", "entries": [["user", "ada"], ["api_key", "opens-it"], ["path", "/a?sid=opens-it"]]}"#;
         let recorded = Recorded::from_json(line).unwrap();

@@ -1,12 +1,12 @@
-//! Counts over the time of the recording, so many in each column, in
-//! constant memory: when the recording outgrows the columns, two become one.
+//! Counts over the time of a recording, in constant memory: when the recording outgrows
+//! the columns, each two are merged into one.
 
 const COLUMNS: usize = 60;
 
-/// The counts of each span of the recording.
+/// Counts per column of recorded time.
 #[derive(Debug)]
 pub(crate) struct Timeline<const N: usize> {
-    /// The time at which the first column begins.
+    /// Start time of the first column.
     start_ms: u64,
     width_ms: u64,
     columns: Vec<[u64; N]>,
@@ -23,7 +23,7 @@ impl<const N: usize> Timeline<N> {
         if self.columns.is_empty() {
             self.start_ms = t_ms;
         }
-        // A line that is earlier than the first counts with it: logs are not strictly ordered.
+        // A line earlier than the first counts in the first column: logs are not strictly ordered.
         let offset = t_ms.saturating_sub(self.start_ms);
         while offset / self.width_ms >= COLUMNS as u64 {
             self.halve();
@@ -52,7 +52,7 @@ impl<const N: usize> Timeline<N> {
         &self.columns
     }
 
-    /// When the first column begins.
+    /// Start time of the first column.
     pub(crate) fn start_ms(&self) -> u64 {
         self.start_ms
     }
@@ -67,7 +67,7 @@ mod tests {
     use super::{COLUMNS, Timeline};
 
     #[test]
-    fn a_recording_of_any_length_fits_and_nothing_is_lost() {
+    fn timeline_keeps_all_counts_of_any_length() {
         for step_ms in [0, 1, 7, 1_000, 86_400_000, u64::MAX / 2_000_000] {
             let mut timeline = Timeline::default();
             for i in 0..1_000 {

@@ -1,6 +1,6 @@
-//! Who was limited most, in constant memory: the space-saving sketch. Each of its
-//! places counts one name; a name that finds none takes the place of the least,
-//! with its count, so a count is never too low and is too high by no more than `error`.
+//! Most limited keys in constant memory: the space-saving sketch. Each slot counts one
+//! key; a new key takes over the slot with the lowest count and inherits the count, so a
+//! count is never too low, and too high by at most `error`.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,15 +9,15 @@ const PLACES: usize = 1_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) limited: u64,
-    /// How much of `limited` another name may have left behind.
+    /// Part of `limited` that may have been inherited from other keys.
     pub(super) error: u64,
 }
 
-/// The names that were limited most.
+/// The most limited keys.
 #[derive(Debug, Default)]
 pub(super) struct Top {
     tallies: HashMap<String, Tally>,
-    /// The same by their counts, so that the least is found at once.
+    /// Ordered by count, to find the lowest.
     by_count: BTreeSet<(u64, String)>,
 }
 
@@ -34,14 +34,14 @@ impl Top {
         self.tallies.insert(name.to_owned(), tally);
     }
 
-    /// Frees the least place, and says what its successor inherits.
+    /// Removes the key with the lowest count and returns that count.
     fn drop_least(&mut self) -> Tally {
         let Some((limited, name)) = self.by_count.pop_first() else { return Tally::default() };
         self.tallies.remove(&name);
         Tally { limited, error: limited }
     }
 
-    /// The first `count` names, most limited first, equals by name.
+    /// The first `count` keys, most limited first, equal counts by name.
     pub(super) fn first(&self, count: usize) -> Vec<(&str, Tally)> {
         let mut all: Vec<(&str, Tally)> =
             self.tallies.iter().map(|(name, tally)| (name.as_str(), *tally)).collect();
@@ -56,7 +56,7 @@ mod tests {
     use super::{PLACES, Tally, Top};
 
     #[test]
-    fn the_most_limited_are_found_among_many_and_no_count_is_too_low() {
+    fn top_finds_the_most_limited_without_undercounting() {
         let mut top = Top::default();
         for round in 0..10 * PLACES {
             top.add(&format!("passer-by {round}"));

@@ -1,4 +1,4 @@
-//! The answer to a request, in our own types.
+//! Result of a request: overall code, statuses, headers and metadata.
 
 use super::{Asked, HeaderNames};
 use crate::ruleset::Extras;
@@ -16,18 +16,18 @@ pub(crate) enum Code {
     OverLimit,
 }
 
-/// The limit that a status tells of.
+/// The limit reported in a status.
 #[derive(Clone, Debug)]
 pub(crate) struct CurrentLimit<'r> {
     pub(crate) limit: Limit,
-    /// All limits of its rule, of which `limit` is the tightest now.
+    /// All limits of its rule; `limit` is currently the tightest.
     pub(crate) all: &'r [Limit],
     pub(crate) name: &'r str,
 }
 
 impl CurrentLimit<'_> {
-    /// The tightest limit's requests; where there are several limits, all of them after it, with
-    /// their windows in seconds, in the form that Envoy writes them in.
+    /// Header value: the requests of the tightest limit, followed, for several limits, by all of them with
+    /// their windows in seconds, in the format of Envoy.
     fn header(&self) -> String {
         let tightest = self.limit.requests().to_string();
         let policies = self.all.iter().map(|limit| {
@@ -42,7 +42,7 @@ impl CurrentLimit<'_> {
     }
 }
 
-/// What a client may spend without asking again.
+/// Quota that a client may spend without further calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant<'r> {
     pub(crate) id: &'r str,
@@ -50,7 +50,7 @@ pub(crate) struct Grant<'r> {
     pub(crate) valid_until: Timestamp,
 }
 
-/// What became of one descriptor.
+/// Result of one descriptor.
 #[derive(Clone, Debug)]
 pub(crate) struct Status<'r> {
     pub(crate) code: Code,
@@ -65,15 +65,15 @@ impl Status<'_> {
         Self { code: Code::Ok, limit: None, remaining, reset_after: None, grant: None }
     }
 
-    /// Whole seconds until the reset, rounded up. A refusal never says 0, which invites to ask again
-    /// at once: that of a full bucket too small for the request would.
+    /// Whole seconds until the reset, rounded up. At least 1 for a refusal, because 0 would invite an immediate
+    /// retry; a full bucket that is too small for the request would return it.
     pub(crate) fn reset_seconds(&self) -> Option<u64> {
         let least = u64::from(self.code == Code::OverLimit);
         self.reset_after.map(|span| (span.as_secs() + u64::from(span.subsec_nanos() > 0)).max(least))
     }
 }
 
-/// What became of a request.
+/// Result of a request.
 #[derive(Debug)]
 pub(crate) struct Answer<'r> {
     pub(crate) overall: Code,
@@ -82,13 +82,13 @@ pub(crate) struct Answer<'r> {
     pub(crate) request_headers: Vec<(&'r str, &'r str)>,
     pub(crate) raw_body: Option<&'r str>,
     pub(crate) dynamic_metadata: Option<Value>,
-    /// Whether an operator has blocked something of it.
+    /// Whether one of its keys is blocked.
     pub(crate) is_blocked: bool,
-    /// What the request's time is counted in; none where nobody reads it.
+    /// The series for the request's duration; none if metrics are off.
     pub(super) domain: Option<&'r DomainSeries>,
-    /// What the rules that let the request pass say of it, merged.
+    /// Merged metadata of the rules that admit the request.
     metadata: Option<Value>,
-    /// The status that the three headers tell of.
+    /// Index of the status reported in the limit headers.
     tightest: Option<usize>,
     tightest_is_over: bool,
 }
@@ -110,12 +110,12 @@ impl<'r> Answer<'r> {
         }
     }
 
-    /// The answer to so many descriptors where nothing is limited.
+    /// The answer for this number of descriptors while rate limiting is disabled.
     pub(super) fn unlimited(descriptors: usize) -> Self {
         Self { statuses: smallvec![Status::without_limit(0); descriptors], ..Self::new(true) }
     }
 
-    /// What the time is counted in that it took to tell this.
+    /// The histogram for the time this answer took.
     pub(crate) fn timings(&self) -> Option<&'r Timings> {
         self.domain.map(|domain| match self.overall {
             Code::Ok => &domain.ok,
@@ -143,7 +143,7 @@ impl<'r> Answer<'r> {
         self.statuses.push(status);
     }
 
-    /// The least left tells, the first of equals; what refuses the request overrides it, the last one.
+    /// Reports the status with the least remaining, the first of equals. A refusal takes precedence, the last one.
     fn note_if_tightest(&mut self, status: &Status<'_>, refuses: bool) {
         if status.limit.is_none() {
             return;
@@ -155,20 +155,20 @@ impl<'r> Answer<'r> {
         }
     }
 
-    /// What Envoy may route by: the request as it was `told`, and what the rules that let it pass say of it.
-    pub(super) fn add_dynamic_metadata(&mut self, mut told: Map<String, Value>) {
+    /// Builds Envoy's dynamic metadata from the request's part and the metadata of the rules that admit it.
+    pub(super) fn add_dynamic_metadata(&mut self, mut of_request: Map<String, Value>) {
         if let Some(metadata) = &self.metadata {
-            told.insert("metadata".into(), metadata.clone());
+            of_request.insert("metadata".into(), metadata.clone());
         }
-        self.dynamic_metadata = Some(Value::Object(told));
+        self.dynamic_metadata = Some(Value::Object(of_request));
     }
 
-    /// The status that speaks for all, and which descriptor it is of: what refuses, else the one with the least left.
+    /// The reported status with its descriptor's index: a refusal, otherwise the status with the least remaining.
     pub(crate) fn tightest(&self) -> Option<(usize, &Status<'r>)> {
         self.tightest.and_then(|index| Some((index, self.statuses.get(index)?)))
     }
 
-    /// As the log of decisions shows it.
+    /// The answer as an entry of the decision log.
     pub(super) fn logged<'a>(&'a self, asked: &Asked<'a>) -> LoggedDecision<'a> {
         let logged = |(at, status): (usize, &'a Status<'r>)| {
             let limit = status.limit.as_ref().map(|current| (current.limit, current.name));
@@ -196,7 +196,7 @@ impl<'r> Answer<'r> {
     }
 }
 
-/// Adds what is new; where both have a value, the first one stays, and maps are merged.
+/// Merges maps recursively; existing values are kept.
 fn merge(into: &mut Value, from: &Value) {
     let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
     for (key, value) in from {

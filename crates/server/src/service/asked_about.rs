@@ -1,4 +1,4 @@
-//! What an operator asks about a key: which counters it has. Nothing is decided, and nothing of it is counted or told.
+//! Operator queries: the counters and the id of a key. They do not decide, and are not counted or logged.
 
 use super::Service;
 use crate::blocks::{KeyName, Posted};
@@ -7,26 +7,26 @@ use hivemind_core::store::{Key, Store};
 use hivemind_core::{Descriptor, Limit, Period};
 
 impl<R: Store> Service<R> {
-    /// Whether anything is limited at all.
+    /// Whether rate limiting is enabled.
     pub(crate) fn is_enabled(&self) -> bool {
         self.options.enabled
     }
 
-    /// What a key is called where nobody is to read who it is: a hash under the seed that counters are hashed with, so that
-    /// whoever knows the key finds it in the log, and whoever has the log finds no key.
+    /// Pseudonym of a key in logs: a hash with the seed of the counters. An operator who knows the key finds it in the
+    /// log, but the log does not reveal keys.
     pub(crate) fn id_of(&self, name: &KeyName) -> String {
         self.id_of_posted(&name.posted())
     }
 
-    /// The same of a key as the board has it.
+    /// Like [`Service::id_of`], for a key as stored on the board.
     pub(crate) fn id_of_posted(&self, name: &Posted) -> String {
-        // Of no limit's counter, so that it stays when the limits change.
+        // Not derived from a real limit, so the id does not change with the limits.
         let limit = Limit::fixed_window(1, Period::SECOND);
         let key = name.with_told_parts(|parts| Key::new(&self.seed, parts, &limit, u16::MAX));
         format!("{:016x}", key.bits().1)
     }
 
-    /// The counters that a descriptor of these entries is charged to, by the rules in force.
+    /// The counters that a descriptor with these entries is charged to under the active rules.
     pub(crate) fn counters_of(&self, asked: &KeyName) -> Counters {
         let in_force = self.in_force.load_full();
         let entries = asked.entries();

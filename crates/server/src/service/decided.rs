@@ -1,4 +1,4 @@
-//! A decision with all that it was made of, and what is told of it.
+//! A decision with its inputs, and the status of each descriptor.
 
 use super::{Code, CurrentLimit, Grant, Status};
 use crate::ruleset::{Extras, Quota};
@@ -8,14 +8,14 @@ use hivemind_core::store::{Charge, Mode, Outcome, Verdict, Verdicts};
 use hivemind_core::{Rule, Timestamp};
 use std::time::Duration;
 
-/// A decision with all that it was made of.
+/// A decision with the request and charges it was made for.
 pub(super) struct Decided<'r, 'a> {
     pub(super) resolved: &'r ResolvedRequest<'a>,
     pub(super) charges: &'r [Charge<'r>],
     pub(super) verdicts: Verdicts,
-    /// Which of its charges an operator has blocked; none where no one is.
+    /// Which charges are blocked; none if no charge is.
     pub(super) blocked: Option<Box<[bool]>>,
-    /// Whether whoever keeps the counters has decided, and nobody in its place.
+    /// Whether the owner of the counters decided, not a fallback.
     pub(super) is_counted: bool,
 }
 
@@ -31,21 +31,21 @@ impl<'r, 'a> Decided<'r, 'a> {
 }
 
 impl Decided<'_, '_> {
-    /// Whether an operator has blocked a descriptor's key: then its rule does more than watch.
+    /// Whether a descriptor's key is blocked. Then even a shadow rule refuses.
     #[inline]
     pub(super) fn is_blocked(&self, ruling: &RuleMatch<'_>) -> bool {
         let Some(blocked) = &self.blocked else { return false };
         blocked.get(ruling.charges.clone()).is_some_and(|its| its.contains(&true))
     }
 
-    /// What may be granted of. Where a node decided alone there is nothing to grant: each node would grant
-    /// the whole limit, for longer than it is alone.
+    /// The quota to grant from. A fallback decision grants nothing: each node would grant the whole limit,
+    /// and for longer than the outage.
     pub(super) fn quota<'r>(&self, extras: Option<&'r Extras>) -> Option<&'r Quota> {
         extras.and_then(|extras| extras.response.quota.as_ref()).filter(|_| self.is_counted)
     }
 
-    /// The charge that speaks for a descriptor: one that refuses, the longest wait
-    /// first; else the one with the least left.
+    /// The charge that determines a descriptor's status: the refusal with the longest wait,
+    /// otherwise the charge with the least remaining.
     pub(super) fn strictest(&self, ruling: &RuleMatch<'_>) -> Option<(&Charge<'_>, &Verdict)> {
         let charges = self.charges.get(ruling.charges.clone())?;
         let verdicts = self.verdicts.each().get(ruling.charges.clone())?;
@@ -53,23 +53,23 @@ impl Decided<'_, '_> {
     }
 }
 
-/// What becomes of one descriptor, told by the strictest of its limits. Of a `quota` a part is granted; a refusal
-/// that is not heeded is told as a pass.
+/// The status of one descriptor, from the strictest of its limits. Grants a part of `quota`. A refusal
+/// that is not enforced is reported as OK.
 pub(super) fn status_of<'r>(
     ruling: &RuleMatch<'r>,
     strictest: Option<(&Charge<'_>, &Verdict)>,
-    (quota, is_heeded): (Option<&'r Quota>, bool),
+    (quota, is_enforced): (Option<&'r Quota>, bool),
     now: Timestamp,
 ) -> Status<'r> {
     let Some((charge, verdict)) = strictest else {
-        // An unlimited rule has the largest number left; where no rule matched there is nothing to tell.
+        // An unlimited rule reports the largest number; without a match nothing remains to report.
         return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
     };
     let over = !verdict.is_admitted();
     let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
     Status {
-        // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
-        code: if over && is_heeded { Code::OverLimit } else { Code::Ok },
+        // A rule in shadow mode reports OK; in the global shadow mode the statuses report the real decision.
+        code: if over && is_enforced { Code::OverLimit } else { Code::Ok },
         limit: Some(CurrentLimit {
             limit: *charge.limit,
             all: ruling.rule.and_then(Rule::limits).unwrap_or_default(),
@@ -81,7 +81,7 @@ pub(super) fn status_of<'r>(
     }
 }
 
-/// When a refused client may come again, and when one that passes has its whole budget back.
+/// Time until a refused client may retry, or until an admitted client has its full budget again.
 fn told_wait(verdict: &Verdict) -> Duration {
     match verdict.outcome {
         Outcome::Refused { retry_after: Some(wait) } => wait,
@@ -89,12 +89,12 @@ fn told_wait(verdict: &Verdict) -> Duration {
     }
 }
 
-/// Whether its own rule says that it never refuses, whatever mode the whole service is in.
+/// Whether the rule itself is in shadow mode, regardless of the service's mode.
 pub(super) fn only_watches(ruling: &RuleMatch<'_>) -> bool {
     ruling.rule.is_some_and(|rule| rule.mode == Mode::Shadow)
 }
 
-/// A part of what is left, for clients that can spend it on their own.
+/// Grants the remaining budget to a client that can spend it without further calls.
 fn grant(quota: &Quota, remaining: u32, now: Timestamp) -> Option<Grant<'_>> {
     let valid_until = now.saturating_add(quota.valid_for);
     (remaining > 0).then(|| Grant { id: &quota.id, requests: remaining, valid_until })

@@ -1,39 +1,39 @@
-//! The rules in force, with what belongs to them.
+//! Active rules with their statistics.
 
 use crate::ruleset::Ruleset;
 use crate::storage::OnError;
 use hivemind_core::rules::{ResolvedRequest, RuleMatch};
 use hivemind_core::{Limit, Matcher, Period, Timestamp};
-use hivemind_telemetry::{DomainSeries, KeySeries, Level, RuleCounters, StatName, Stats};
+use hivemind_telemetry::{DomainSeries, KeySeries, LimitUsage, RuleCounters, StatName, Stats};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A ruleset with the counters that its rules are counted in.
+/// The active rule set with the metric series of its rules.
 pub(super) struct InForce {
-    /// Whether these are rules at all, and not what stands in for them until some are loaded.
+    /// Whether rules were loaded; false for the empty set used until then.
     pub(super) loaded: bool,
-    /// Another one for each load: a rule's number is its own among these only.
+    /// Unique for each load. A rule's index is valid only together with this number.
     pub(super) number: u64,
     pub(super) ruleset: Ruleset,
-    /// By declaration.
+    /// By index of the declaration.
     counted: Vec<Counted>,
     domains: HashMap<String, Arc<DomainSeries>>,
 }
 
-/// What the requests that one rule answers are counted in.
+/// Metric series of one rule.
 pub(super) struct Counted {
-    /// Under the reference's names; none where the name depends on the request.
+    /// Counters with the reference service's names; none if the name depends on the request.
     pub(super) counters: Option<Arc<RuleCounters>>,
     pub(super) domain: Arc<DomainSeries>,
     pub(super) key: Arc<KeySeries>,
-    levels: SmallVec<[(Period, Arc<Level>); 1]>,
+    levels: SmallVec<[(Period, Arc<LimitUsage>); 1]>,
 }
 
 impl Counted {
-    /// How much of its limits over this period is taken.
-    pub(super) fn level(&self, period: Period) -> Option<&Level> {
+    /// The usage level of its limits with this period.
+    pub(super) fn level(&self, period: Period) -> Option<&LimitUsage> {
         self.levels.iter().find(|(of, _)| *of == period).map(|(_, level)| &**level)
     }
 }
@@ -66,8 +66,8 @@ impl InForce {
         declared.and_then(|number| self.counted.get(number))
     }
 
-    /// How many hits the rule of this number let pass and refused. Where statistics name the values of requests, too,
-    /// it has no count of its own, and this is that of all rules with its keys.
+    /// Admitted and refused hits of a rule. If statistics include the values of requests, the rule has no counters of
+    /// its own, and this is the sum of all rules with its keys.
     pub(super) fn hits(&self, number: usize) -> (u64, u64) {
         let Some(counted) = self.counted(Some(number)) else { return (0, 0) };
         let (ok, over) = match &counted.counters {
@@ -77,12 +77,12 @@ impl InForce {
         (ok.load(Ordering::Relaxed), over.load(Ordering::Relaxed))
     }
 
-    /// The series of a domain that there are rules of.
+    /// The series of a domain that has rules.
     pub(super) fn domain(&self, name: &str) -> Option<&DomainSeries> {
         self.domains.get(name).map(|series| &**series)
     }
 
-    /// What each charge says where the store cannot: its rule's word, else that `for_all`.
+    /// The policy of each charge while the store is unavailable: `on_error` of its rule, otherwise `for_all`.
     pub(super) fn policies(
         &self,
         resolved: &ResolvedRequest<'_>,

@@ -1,5 +1,5 @@
-//! What is counted of a decision while it is told: some arithmetic for each descriptor, no lock and no look-up by name
-//! where a rule has answered.
+//! Metrics of a decision: some arithmetic per descriptor, without locks, and without a lookup by name
+//! if a rule matched.
 
 use super::decided::only_watches;
 use super::in_force::InForce;
@@ -8,30 +8,30 @@ use crate::ruleset::{Extras, joined};
 use hivemind_core::Descriptor;
 use hivemind_core::rules::RuleMatch;
 use hivemind_core::store::{Charge, Op, Verdict};
-use hivemind_telemetry::{By, Charged, DomainSeries, RuleCounters, RuleOf, StatName, Stats};
+use hivemind_telemetry::{ChargeOutcome, DomainSeries, RankBy, RuleCounters, RuleId, StatName, Stats};
 use std::sync::atomic::Ordering;
 
-/// Counts one request.
+/// Records the metrics of one request.
 pub(super) struct Tally<'r, 'a> {
     pub(super) stats: &'r Stats,
     pub(super) in_force: &'r InForce,
     pub(super) asked: &'r Asked<'a>,
     pub(super) near_limit_ratio: f32,
-    /// Whether what passed was recorded.
+    /// Whether the batch was committed.
     pub(super) committed: bool,
     domain: Option<&'r DomainSeries>,
 }
 
-/// What became of one descriptor.
+/// Result of one descriptor with its inputs.
 pub(super) struct Answered<'t, 'd> {
     pub(super) ruling: &'t RuleMatch<'t>,
     pub(super) descriptor: &'t Descriptor<'d>,
     pub(super) extras: Option<&'t Extras>,
-    /// The first of its charges, which stands for all: they are of one descriptor.
+    /// Its first charge; all charges of a descriptor have the same key parts.
     pub(super) charge: Option<&'t Charge<'t>>,
     pub(super) strictest: Option<(&'t Charge<'t>, &'t Verdict)>,
     pub(super) code: Code,
-    /// Whether an operator has blocked its key: then its counter was not looked at.
+    /// Whether its key is blocked; its counter was not read then.
     pub(super) is_blocked: bool,
 }
 
@@ -72,18 +72,18 @@ impl<'r, 'a> Tally<'r, 'a> {
             && !answered.is_blocked
             && let Some(level) = counted.level(charge.limit.period())
         {
-            level.is_at(u64::from(charge.limit.burst()).saturating_sub(verdict.remaining));
+            level.set(u64::from(charge.limit.burst()).saturating_sub(verdict.remaining));
         }
         if let Some(charge) = answered.charge {
             let rules = self.in_force.number;
-            // Where its key is blocked, no rule refused it.
+            // A blocked key was not refused by a rule.
             let rule = answered.ruling.declared.filter(|_| !answered.is_blocked);
-            let charge = (charge, rule.map(|number| RuleOf { rules, number }));
+            let charge = (charge, rule.map(|number| RuleId { rules, number }));
             if over {
-                self.stats.top.record(By::Denied, charge, 1, self.asked.now);
+                self.stats.top.record(RankBy::Denied, charge, 1, self.asked.now);
             } else if self.committed && answered.descriptor.op == Op::Spend {
                 let hits = answered.descriptor.cost.get();
-                self.stats.top.record(By::Spent, charge, hits, self.asked.now);
+                self.stats.top.record(RankBy::Spent, charge, hits, self.asked.now);
             }
         }
         self.count_as_reference(answered);
@@ -103,7 +103,7 @@ impl<'r, 'a> Tally<'r, 'a> {
                     &of_request
                 }
             }
-            // A limit that the request brought is counted under all its values.
+            // A limit sent with the request is counted under all its values.
             _ if !ruling.charges.is_empty() => {
                 let parts = ruling.entries.iter().map(|entry| joined(*entry));
                 of_request = self.stats.rules.of_request(&StatName::new(domain, parts.collect()));
@@ -117,14 +117,16 @@ impl<'r, 'a> Tally<'r, 'a> {
             return;
         }
         let charged = match strictest {
-            Some((charge, verdict)) => Charged {
+            Some((charge, verdict)) => ChargeOutcome {
                 hits,
                 limit: u64::from(charge.limit.burst()),
                 available: verdict.available,
                 refused: !verdict.is_admitted(),
                 shadow: only_watches(ruling) && !answered.is_blocked,
             },
-            None => Charged { hits, limit: u64::MAX, available: u64::MAX, refused: false, shadow: false },
+            None => {
+                ChargeOutcome { hits, limit: u64::MAX, available: u64::MAX, refused: false, shadow: false }
+            }
         };
         counters.count(charged, self.near_limit_ratio);
     }

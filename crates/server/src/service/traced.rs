@@ -1,35 +1,40 @@
-//! What a check that is followed is told of its decision.
+//! Trace attributes of a sampled decision.
 
 use super::in_force::InForce;
 use super::{Answer, Asked, Code, Status};
-use hivemind_telemetry::trace::{Check, Decided, Stage};
+use hivemind_telemetry::trace::{DecisionSpan, DecisionSummary, SpanStage};
 use std::future::poll_fn;
 use std::pin::pin;
 
 #[inline]
-pub(super) fn note(check: &mut Option<&mut Check>, stage: Stage) {
-    if let Some(check) = check {
-        check.comes_to(stage);
+pub(super) fn note(span: &mut Option<&mut DecisionSpan>, stage: SpanStage) {
+    if let Some(span) = span {
+        span.enter(stage);
     }
 }
 
-/// Tells what was decided: whatever is a client's is left out.
+/// Records the decision in the span, without values of clients.
 #[inline]
-pub(super) fn tell(check: Option<&mut Check>, in_force: &InForce, asked: &Asked<'_>, answer: &Answer<'_>) {
-    if let Some(check) = check {
-        check.is_decided(decided(in_force, asked, answer));
+pub(super) fn tell(
+    span: Option<&mut DecisionSpan>,
+    in_force: &InForce,
+    asked: &Asked<'_>,
+    answer: &Answer<'_>,
+) {
+    if let Some(span) = span {
+        span.record_decision(decided(in_force, asked, answer));
     }
 }
 
 #[cold]
-fn decided(in_force: &InForce, asked: &Asked<'_>, answer: &Answer<'_>) -> Decided {
+fn decided(in_force: &InForce, asked: &Asked<'_>, answer: &Answer<'_>) -> DecisionSummary {
     let entries = asked.descriptors.iter().flat_map(|descriptor| descriptor.entries);
     let limited = answer.statuses.iter().filter(|status| status.limit.is_some());
     let refusing = answer.statuses.iter().filter(|status| status.code == Code::OverLimit);
     let is_limited = answer.overall == Code::OverLimit;
-    Decided {
-        domain: Decided::domain(asked.domain, in_force.ruleset.rules.has_domain(asked.domain)),
-        keys: Decided::keys(entries.map(|(key, _)| *key)),
+    DecisionSummary {
+        domain: DecisionSummary::domain(asked.domain, in_force.ruleset.rules.has_domain(asked.domain)),
+        keys: DecisionSummary::keys(entries.map(|(key, _)| *key)),
         is_limited: Some(is_limited),
         hits: asked.descriptors.iter().fold(0, |hits, of| hits.saturating_add(of.cost.get())),
         remaining: limited.map(|status| status.remaining.into()).min(),
@@ -38,7 +43,7 @@ fn decided(in_force: &InForce, asked: &Asked<'_>, answer: &Answer<'_>) -> Decide
     }
 }
 
-/// What comes of a future, and whether it had to be waited for.
+/// The output of a future, and whether it was ever pending.
 pub(super) async fn has_waited<F: Future>(future: F) -> (F::Output, bool) {
     let mut future = pin!(future);
     let mut waited = false;

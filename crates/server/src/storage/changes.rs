@@ -1,31 +1,31 @@
-//! Which comings and goings of the shared store are told: one that flaps must not fill the log.
+//! Log throttle for connection changes: a flapping shared store must not fill the log.
 //!
-//! Invariant: at most one "lost" in ten seconds, a "back" only after it, and what was kept
-//! silent is told by its number as soon as it is time to, so that the log ends with the truth.
+//! Invariant: at most one "lost" message in ten seconds, "reconnected" only after it, and the number of
+//! suppressed changes as soon as the interval has passed, so that the log ends with the current state.
 
 use hivemind_core::Timestamp;
 use std::time::Duration;
 
 const TELLING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What to tell.
+/// A change to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It is lost. So often was it lost and back, untold, before.
+    /// The store is lost, after `flapped` unlogged losses.
     Lost { flapped: u64 },
-    /// It is back from what was told.
+    /// The store reconnected after a logged loss.
     Back,
-    /// It is there, and was lost and back so often since a change was told.
+    /// The store is connected; it was lost this many times since the last message.
     Flapped { times: u64 },
 }
 
-/// A store that was there once, and what was told of it since.
+/// State of a store that was connected once, and the state last logged.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     is_lost: bool,
     is_told_lost: bool,
     told_at: Option<Timestamp>,
-    /// Times that it was lost and back, untold.
+    /// Number of losses and reconnects that were not logged.
     flapped: u64,
 }
 
@@ -39,7 +39,7 @@ impl Changes {
         self.is_lost = false;
     }
 
-    /// What to tell now.
+    /// The change to log now, if any.
     pub(super) fn tell(&mut self, now: Timestamp) -> Option<Change> {
         if self.is_told_lost {
             self.is_told_lost = self.is_lost;
@@ -54,10 +54,10 @@ impl Changes {
         Some(if self.is_lost { Change::Lost { flapped } } else { Change::Flapped { times: flapped } })
     }
 
-    /// How long until something may be told, if anything is untold.
+    /// Time until the next message may be logged; none if nothing is unlogged.
     pub(super) fn wait(&self, now: Timestamp) -> Option<Duration> {
         let is_untold = !self.is_told_lost && (self.is_lost || self.flapped > 0);
-        // Apart either way: a clock that was set back must not keep it silent until it has caught up.
+        // Absolute difference: after the clock was set back, logging must not pause until it has caught up.
         let apart = |told_at: Timestamp| Duration::from_nanos(now.as_nanos().abs_diff(told_at.as_nanos()));
         let left = |told_at| TELLING_INTERVAL.saturating_sub(apart(told_at));
         is_untold.then(|| self.told_at.map_or(Duration::ZERO, left))
@@ -71,9 +71,9 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_store_that_flaps_is_told_of_once_in_ten_seconds_with_how_often_it_did() {
+    fn flapping_store_is_logged_every_ten_seconds_with_count() {
         let mut changes = Changes::default();
-        for (at_s, is_lost, told) in [
+        for (at_s, is_lost, expected) in [
             (100, true, Some(Change::Lost { flapped: 0 })),
             (101, false, Some(Change::Back)),
             (102, true, None),
@@ -100,19 +100,19 @@ mod tests {
                 changes.back();
             }
             let now = Timestamp::from_millis(at_s * 1_000);
-            assert_eq!(changes.tell(now), told, "at {at_s} s");
+            assert_eq!(changes.tell(now), expected, "at {at_s} s");
         }
     }
 
     #[test]
-    fn what_is_untold_is_looked_at_again_when_it_is_time() {
+    fn unlogged_change_waits_for_the_interval() {
         let mut changes = Changes::default();
         let at = |seconds: u64| Timestamp::from_millis(seconds * 1_000);
         assert_eq!(changes.wait(at(100)), None);
         changes.lost();
         assert_eq!(changes.wait(at(100)), Some(Duration::ZERO));
         changes.tell(at(100));
-        assert_eq!(changes.wait(at(101)), None, "it is told");
+        assert_eq!(changes.wait(at(101)), None, "it is logged");
         changes.back();
         changes.tell(at(101));
         changes.lost();

@@ -1,4 +1,4 @@
-//! The same counters for the HTTP layer, which knows no rules: what is said for all holds there.
+//! Storage as the store of the HTTP layer, which has no rules: the default `on_error` applies.
 
 use super::own_counters::OwnCounters;
 use super::{OnError, Storage};
@@ -8,17 +8,17 @@ use hivemind_tower::RateLimiterBuilder;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How late a mesh may notice that a time is over, on a machine that is busy.
+/// Maximum delay of a mesh tick on a busy machine.
 const SLOW_TICK: Duration = Duration::from_secs(1);
 
-/// A limiter that counts where everything else counts, and fails as everything else does.
+/// Configures a limiter with the shared counters and the default `on_error`.
 pub(crate) fn counting(
     builder: RateLimiterBuilder,
     storage: &Arc<Storage>,
     settings: &Settings,
     seed: KeySeed,
 ) -> RateLimiterBuilder {
-    // Longer than the store may take, or the layer would give up before the storage has decided otherwise.
+    // Longer than the store's own timeout, otherwise the layer would give up before the fallback decides.
     let patience = match (&settings.storage.redis, &settings.mesh) {
         (Some(redis), _) => redis.timeout * 2,
         (None, Some(mesh)) => mesh.ask_timeout * 10 + SLOW_TICK,

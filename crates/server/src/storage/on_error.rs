@@ -1,19 +1,19 @@
-//! What becomes of a request while the shared store cannot answer.
+//! `on_error`: policy for requests while the shared store is unavailable.
 
-/// What a limit says where the shared store cannot be asked.
+/// Decision of a limit while the shared store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum OnError {
-    /// It passes, and is counted nowhere.
+    /// Admit without counting.
     #[default]
     Open,
-    /// It does not pass.
+    /// Refuse.
     Closed,
-    /// This node's own counters decide.
+    /// Decide by this node's own counters.
     Local,
 }
 
 impl OnError {
-    /// The words of it in files.
+    /// Configuration values.
     pub(crate) const CHOICES: &[(&str, Self)] =
         &[("open", Self::Open), ("closed", Self::Closed), ("local", Self::Local)];
 }

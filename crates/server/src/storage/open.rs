@@ -1,4 +1,4 @@
-//! The storage that is configured: opened, waited for a moment, and followed from then on.
+//! Opens the configured storage, and reports the availability of the shared store.
 
 use super::changes::{Change, Changes};
 use super::{SharedStore, Storage};
@@ -12,31 +12,31 @@ use hivemind_core::{Clock, SystemClock};
 use hivemind_redis::{
     Availability, ClockSource, LeaseOptions, Password, RedisOptions, RedisStore, TlsOptions,
 };
-use hivemind_telemetry::StoreFigures;
+use hivemind_telemetry::SharedStoreMetrics;
 use hivemind_tls::secrets;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long the start waits to hear whether the shared store is there: the first requests
-/// shall be counted where all others are. A server that is down says so at once.
+/// How long startup waits for the shared store, so that the first requests are counted there as well.
+/// A refused connection ends the wait immediately.
 const WAITED_FOR: Duration = Duration::from_secs(2);
 
-/// A storage, and the node of a mesh that it is in, if it is.
+/// The storage and the mesh node, if a mesh is configured.
 pub(crate) struct Opened {
     pub(crate) storage: Arc<Storage>,
     pub(crate) mesh: Option<Arc<RunningMesh>>,
 }
 
-/// Opens what is configured.
+/// Opens the configured storage.
 pub(crate) async fn open(settings: &Settings, health: &Arc<Health>) -> anyhow::Result<Opened> {
     let limiting = &settings.rate_limiting;
     let memory =
         MemoryStore::new(StoreOptions { max_keys: limiting.max_keys.get(), idle_ttl: limiting.idle_ttl });
     if let Some(mesh) = &settings.mesh {
         let mesh = RunningMesh::start(mesh, limiting).await?;
-        // What a mesh cannot reach is decided by itself, so it is asked from the first moment on.
+        // A mesh decides by itself about unreachable owners, so it is used from the start.
         let store = Arc::new(SharedStore::Mesh(mesh.store()));
         let storage = Storage::shared(store, memory, settings.storage.on_error);
         let storage = storage.heeding(Blocks::on(mesh.board())).watching(limiting.shadow_mode);
@@ -66,7 +66,7 @@ async fn open_redis(
     let storage = Storage::shared(store, memory, settings.storage.on_error);
     let storage = Arc::new(storage.watching(settings.rate_limiting.shadow_mode));
     let known = availability.wait_for(|availability| *availability != Availability::Connecting);
-    let _ = tokio::time::timeout(WAITED_FOR, known).await; // Whatever it is by then is told below.
+    let _ = tokio::time::timeout(WAITED_FOR, known).await; // `look` below reports the state after the wait.
     let mut seen = Seen::new(&storage, health);
     seen.look(&availability.borrow_and_update().clone());
     tokio::spawn(follow(seen, availability));
@@ -111,14 +111,14 @@ fn options(redis: &Redis) -> anyhow::Result<RedisOptions> {
     Ok(options)
 }
 
-/// What was last seen of the shared store.
+/// The last known state of the shared store.
 struct Seen {
     storage: Arc<Storage>,
     health: Arc<Health>,
     clock: SystemClock,
-    /// Why it is away, if it is.
+    /// Why it is unavailable, if it is.
     away: Option<String>,
-    /// Since it was there once.
+    /// Log throttle for changes after the first connection.
     changes: Changes,
     is_told_missing: bool,
 }
@@ -149,12 +149,12 @@ impl Seen {
         }
     }
 
-    /// Lets nobody ask a store that is away, and tells of a change.
+    /// Records the state, so that an unavailable store is not called, and logs a change.
     fn look(&mut self, now: &Availability) {
         self.away = match now {
             Availability::Up => None,
             Availability::Down { reason } => Some(reason.to_string()),
-            _ => Some("it has not answered yet".to_owned()),
+            _ => Some("no response yet".to_owned()),
         };
         let met_before = self.storage.is_met();
         match &self.away {
@@ -163,69 +163,69 @@ impl Seen {
                 self.health.store_is(None);
                 self.changes.back();
                 if !met_before {
-                    tracing::info!("the shared store is there; limits hold for all nodes");
+                    tracing::info!("shared store connected; all nodes share their limits");
                 }
             }
             Some(reason) if met_before => {
                 self.storage.lose(reason.clone());
-                let policies = "rules answer by `on_error`";
-                self.health.store_is(Some(format!("the shared store is lost: {reason}; {policies}")));
+                let policies = "rules decide by `on_error`";
+                self.health.store_is(Some(format!("shared store lost: {reason}; {policies}")));
                 self.changes.lost();
             }
             Some(reason) => {
-                let alone = "this node counts alone until it is";
-                self.health.store_is(Some(format!("the shared store is not there: {reason}; {alone}")));
+                let alone = "counting locally until it connects";
+                self.health.store_is(Some(format!("shared store unreachable: {reason}; {alone}")));
                 if !std::mem::replace(&mut self.is_told_missing, true) {
-                    tracing::warn!("the shared store is not there: {reason}; {alone}");
+                    tracing::warn!("shared store unreachable: {reason}; {alone}");
                 }
             }
         }
         self.tell();
     }
 
-    /// Tells what has changed, if it is time to.
+    /// Logs a change, if the interval has passed.
     fn tell(&mut self) {
         let reason = self.away.as_deref().unwrap_or_default();
         match self.changes.tell(self.clock.now()) {
             None => {}
-            Some(Change::Back) => tracing::info!("the shared store is back; limits hold for all nodes"),
-            Some(Change::Lost { flapped: 0 }) => tracing::warn!(
-                "the shared store is lost: {reason}; rules answer by `on_error` until it is back"
-            ),
+            Some(Change::Back) => tracing::info!("shared store reconnected; all nodes share their limits"),
+            Some(Change::Lost { flapped: 0 }) => {
+                tracing::warn!("shared store lost: {reason}; rules decide by `on_error` until it reconnects")
+            }
             Some(Change::Lost { flapped }) => tracing::warn!(
                 flapped,
-                "the shared store is lost: {reason}; rules answer by `on_error` until it is back. \
-                 Times that it was lost and back since this was told last: {flapped}"
+                "shared store lost: {reason}; rules decide by `on_error` until it reconnects; \
+                 lost and reconnected {flapped} times since the last message"
             ),
             Some(Change::Flapped { times }) => tracing::warn!(
                 flapped = times,
-                "the shared store is there. Times that it was lost and back since this was told last: {times}"
+                "shared store connected; lost and reconnected {times} times since the last message"
             ),
         }
     }
 }
 
-/// What is counted of the shared store.
-pub(crate) fn figures(storage: &Storage) -> StoreFigures {
+/// Metrics of the shared store.
+pub(crate) fn metrics(storage: &Storage) -> SharedStoreMetrics {
     let (fallbacks, blocked) = (storage.fallbacks(), storage.blocks().refused());
     let store = match storage.shared_store().map(AsRef::as_ref) {
         Some(SharedStore::Redis(store)) => store,
-        // A mesh is counted apart.
+        // A mesh has its own metrics.
         Some(SharedStore::Mesh(_)) | None => {
-            return StoreFigures { is_up: true, fallbacks, blocked, ..StoreFigures::default() };
+            return SharedStoreMetrics { is_up: true, fallbacks, blocked, ..SharedStoreMetrics::default() };
         }
     };
-    let figures = store.metrics();
-    StoreFigures {
+    let metrics = store.metrics();
+    SharedStoreMetrics {
         is_up: store.is_available(),
-        script_calls: figures.script_calls,
-        commands: figures.round_trips,
-        timeouts: figures.timeouts,
-        errors: figures.errors,
-        breaker_openings: figures.breaker_openings,
-        connections: figures.connections,
-        over_cache_hits: figures.refused_from_cache,
-        lease_hits: figures.admitted_from_lease,
+        script_calls: metrics.script_calls,
+        commands: metrics.round_trips,
+        timeouts: metrics.timeouts,
+        errors: metrics.errors,
+        breaker_openings: metrics.breaker_openings,
+        connections: metrics.connections,
+        over_cache_hits: metrics.refused_from_cache,
+        lease_hits: metrics.admitted_from_lease,
         fallbacks,
         blocked,
     }

@@ -1,5 +1,5 @@
-//! What an operator does to counters: beside all decisions, in no metric of theirs, and whatever is blocked. Whoever
-//! keeps them has said what it is told, or it is an error.
+//! Operator access to counters: inspection, refunds and resets. They bypass the block list and decision metrics, and
+//! never fall back: each result comes from the store that owns the counters, or is an error.
 
 use super::{SharedStore, Storage};
 use hivemind_core::Timestamp;
@@ -7,19 +7,19 @@ use hivemind_core::store::{Charge, Context, LocalStore, StoreError, Verdict, Ver
 use hivemind_mesh::Holding;
 use std::sync::atomic::Ordering;
 
-/// What is left of one counter.
+/// State of one counter.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    /// Of all nodes together, where they share it.
+    /// Of all nodes together, if they share it.
     pub(crate) verdict: Verdict,
-    /// Who has what of it, in a mesh.
+    /// How the mesh's nodes share it.
     pub(crate) holding: Option<Holding>,
-    /// Whether it is shared with strangers' keys, for want of room: nothing can be given back to it alone.
+    /// Whether other keys share this counter because the store is full; it cannot be refunded separately then.
     pub(crate) is_crowded: bool,
 }
 
 impl Storage<SharedStore> {
-    /// Looks at counters, wherever they are kept. It spends nothing.
+    /// Reads counters from the store that owns them, without spending.
     pub(crate) async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Seen>, StoreError> {
         if let Some(store) = self.keeper(batch) {
             return store.look(batch, context).await;
@@ -33,7 +33,7 @@ impl Storage<SharedStore> {
         Ok(batch.iter().zip(verdicts.each()).map(seen).collect())
     }
 
-    /// Gives back to counters, wherever they are kept.
+    /// Applies refunds and resets in the store that owns the counters.
     pub(crate) async fn operate(
         &self,
         batch: &[Charge<'_>],
@@ -45,13 +45,13 @@ impl Storage<SharedStore> {
         }
     }
 
-    /// Whether a counter is shared with strangers' keys, since `rate_limiting.max_keys` is reached here.
+    /// Whether other keys share this counter because `rate_limiting.max_keys` is reached on this node.
     pub(crate) fn is_crowded(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
         let is_own = self.keeper(std::slice::from_ref(charge)).is_none();
         is_own && self.memory.is_crowded(charge.key, charge.limit, now)
     }
 
-    /// The shared store, if that keeps these counters.
+    /// The shared store, if it owns these counters.
     fn keeper(&self, batch: &[Charge<'_>]) -> Option<&SharedStore> {
         let shared = self.shared.as_ref().filter(|shared| shared.is_met.load(Ordering::Relaxed));
         shared.filter(|_| !batch.is_empty()).map(|shared| shared.store.as_ref())

@@ -1,5 +1,4 @@
-//! What is told of decisions that the shared store did not make: counted by policy, and
-//! warned of now and then.
+//! Counts of fallback decisions by policy, with throttled warnings.
 
 use super::OnError;
 use hivemind_core::Timestamp;
@@ -8,7 +7,7 @@ use hivemind_telemetry::Fallbacks;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often an outage is told of while it lasts.
+/// Interval of warnings during an outage.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
@@ -17,7 +16,7 @@ pub(super) struct Outage {
     closed: AtomicU64,
     local: AtomicU64,
     start: AtomicU64,
-    /// Requests since the last warning.
+    /// Number of requests since the last warning.
     untold: AtomicU64,
     warned_at: AtomicU64,
 }
@@ -46,28 +45,29 @@ impl Outage {
         counter.fetch_add(charges as u64, Ordering::Relaxed);
     }
 
-    /// Warns of one more request, unless another was warned of just now.
+    /// Logs a warning for this request, unless the interval has not passed.
     pub(super) fn warn(&self, error: &StoreError, now: Timestamp) {
         if let Some(requests) = self.untold_at(now) {
             let were = if requests == 1 { "request was" } else { "requests were" };
             tracing::warn!(
                 requests,
-                "{error}; {requests} {were} decided by `on_error` since this was told last"
+                "{error}; {requests} {were} decided by `on_error` since the last warning"
             );
         }
     }
 
-    /// One more request; of how many to tell now, if it is time to.
+    /// Counts one more request. Returns the number to log if the interval has passed.
     fn untold_at(&self, now: Timestamp) -> Option<u64> {
         self.untold.fetch_add(1, Ordering::Relaxed);
         let warned_at = self.warned_at.load(Ordering::Relaxed);
-        // Apart either way: a clock that was set back must not keep it silent until it has caught up.
+        // Absolute difference: after the clock was set back, logging must not pause until it has caught up.
         let apart = Duration::from_nanos(now.as_nanos().abs_diff(warned_at));
         let is_due = apart >= WARNING_INTERVAL;
-        // Of all that see it due, one tells it.
+        // Of several threads only one logs.
         let order = Ordering::Relaxed;
-        let told = is_due && self.warned_at.compare_exchange(warned_at, now.as_nanos(), order, order).is_ok();
-        told.then(|| self.untold.swap(0, Ordering::Relaxed))
+        let warns =
+            is_due && self.warned_at.compare_exchange(warned_at, now.as_nanos(), order, order).is_ok();
+        warns.then(|| self.untold.swap(0, Ordering::Relaxed))
     }
 }
 
@@ -76,11 +76,11 @@ mod tests {
     use super::Outage;
     use hivemind_core::Timestamp;
 
-    // Seen failing on: `now >= warned_at + WARNING_INTERVAL`, which is silent after a clock was set back.
+    // Seen failing on: `now >= warned_at + WARNING_INTERVAL`, which logs nothing after the clock was set back.
     #[test]
-    fn an_outage_is_told_of_at_once_then_each_ten_seconds_with_how_many_it_met() {
+    fn outage_is_logged_every_ten_seconds_with_request_count() {
         let outage = Outage::default();
-        for (at_s, told) in [
+        for (at_s, expected) in [
             (100, Some(1)),
             (100, None),
             (105, None),
@@ -91,7 +91,7 @@ mod tests {
             (59, None),
             (60, Some(2)),
         ] {
-            assert_eq!(outage.untold_at(Timestamp::from_millis(at_s * 1_000)), told, "at {at_s} s");
+            assert_eq!(outage.untold_at(Timestamp::from_millis(at_s * 1_000)), expected, "at {at_s} s");
         }
     }
 }

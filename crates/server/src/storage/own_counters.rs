@@ -1,5 +1,5 @@
-//! The counters of this process, for a front door that decides on them without a word to anybody else: with what an
-//! operator has blocked heeded, which costs a look at one number where nothing is.
+//! Local counters with the block list, for frontends that decide without a shared store. While nothing is blocked,
+//! the block list costs reading one number.
 
 use super::screened::Screened;
 use crate::blocks::Blocks;

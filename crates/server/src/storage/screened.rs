@@ -1,6 +1,8 @@
-//! A batch with keys in it that an operator has blocked. They are refused until their time, in whatever mode; what is
-//! charged beside them is looked at and not spent, also where windows count what they refuse (`on_refusal`): a block is no
-//! request too many. What is given back or taken in any case is so here, too.
+//! Block list filter: separates the blocked charges of a batch from the others.
+//!
+//! Blocked keys are refused until their block ends, in every mode. Other charges of the same batch are peeked at and
+//! not spent, even if windows count refusals (`on_refusal`), because a block does not exceed a limit. Refunds and
+//! debits are applied as usual.
 
 use crate::blocks::Blocks;
 use hivemind_core::Timestamp;
@@ -8,10 +10,10 @@ use hivemind_core::store::{Charge, Op, Outcome, Parts, Verdict, Verdicts};
 use smallvec::SmallVec;
 use std::time::Duration;
 
-/// What was decided, and what of it was refused because an operator has blocked it.
+/// Verdicts, with the charges that were refused by the block list.
 pub(crate) struct Ruled {
     pub(crate) verdicts: Verdicts,
-    /// Which charges; none where nothing of the batch is blocked.
+    /// Which charges are blocked; none if no key of the batch is.
     pub(crate) blocked: Option<Box<[bool]>>,
 }
 
@@ -22,17 +24,17 @@ impl From<Verdicts> for Ruled {
     }
 }
 
-/// A batch with blocked keys in it.
+/// A batch with blocked keys.
 pub(super) struct Screened<'a> {
     blocks: &'a Blocks,
-    /// How long each of its charges is blocked, if it is.
+    /// Remaining block time of each charge; none if it is not blocked.
     waits: SmallVec<[Option<Duration>; 2]>,
-    /// The others, as the store is asked for them.
+    /// The charges that are not blocked, as passed to the store.
     pub(super) others: SmallVec<[Charge<'a>; 2]>,
 }
 
 impl<'a> Screened<'a> {
-    /// None where nothing of it is blocked.
+    /// Filters a batch; none if no key of it is blocked.
     pub(super) fn of(batch: &[Charge<'a>], blocks: &'a Blocks, now: Timestamp) -> Option<Self> {
         let looked = blocks.look(now);
         let mut last: Option<(Parts<'_>, Option<Duration>)> = None;
@@ -40,7 +42,7 @@ impl<'a> Screened<'a> {
             if !matches!(charge.op, Op::Spend | Op::Peek) {
                 return None;
             }
-            // Charges of one descriptor stand side by side.
+            // Charges of one descriptor are adjacent.
             match last {
                 Some((parts, wait)) if parts == charge.parts => wait,
                 _ => {
@@ -61,12 +63,12 @@ impl<'a> Screened<'a> {
         Some(Self { blocks, others: others.collect(), waits })
     }
 
-    /// What belongs to its other charges, of what belongs to all.
+    /// The items of `all` that belong to charges that are not blocked.
     pub(super) fn of_others<T: Copy>(&self, all: &[T]) -> SmallVec<[T; 2]> {
         all.iter().zip(&self.waits).filter(|(_, wait)| wait.is_none()).map(|(one, _)| *one).collect()
     }
 
-    /// All verdicts, with those of the others in their places: the batch is refused.
+    /// The verdicts of the refused batch, in the order of its charges.
     pub(super) fn refused(&self, of_others: &Verdicts) -> Verdicts {
         self.blocks.count_refused();
         let mut of_others = of_others.each().iter();
@@ -77,8 +79,8 @@ impl<'a> Screened<'a> {
         Verdicts::new(false, each)
     }
 
-    /// All verdicts of a batch that was decided as if nothing was blocked, and stays so: it is only told.
-    pub(super) fn told(&self, decided: &Verdicts) -> Verdicts {
+    /// The verdicts in shadow mode: the block list changes the reported verdicts, but not the decision.
+    pub(super) fn reported(&self, decided: &Verdicts) -> Verdicts {
         let each =
             self.waits.iter().zip(decided.each()).map(|(wait, verdict)| wait.map_or(*verdict, blocked));
         Verdicts::new(decided.committed, each)
@@ -86,14 +88,14 @@ impl<'a> Screened<'a> {
 }
 
 impl Screened<'_> {
-    /// The same, with which of them are blocked.
+    /// Like [`Screened::refused`], with the charges that are blocked.
     pub(super) fn refuses(&self, of_others: &Verdicts) -> Ruled {
         Ruled { verdicts: self.refused(of_others), blocked: Some(self.blocked()) }
     }
 
-    /// As [`Screened::told`], with which of them are blocked.
-    pub(super) fn tells(&self, decided: &Verdicts) -> Ruled {
-        Ruled { verdicts: self.told(decided), blocked: Some(self.blocked()) }
+    /// Like [`Screened::reported`], with the charges that are blocked.
+    pub(super) fn reports(&self, decided: &Verdicts) -> Ruled {
+        Ruled { verdicts: self.reported(decided), blocked: Some(self.blocked()) }
     }
 
     fn blocked(&self) -> Box<[bool]> {

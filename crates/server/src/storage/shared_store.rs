@@ -1,4 +1,4 @@
-//! The stores that nodes can share, behind one type: which one it is, is a branch and no allocation.
+//! Enum of the stores that nodes can share. Dispatch is a branch without allocation.
 
 use super::operated::Seen;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdict, Verdicts};
@@ -7,18 +7,18 @@ use hivemind_mesh_net::PeerStore;
 use hivemind_redis::RedisStore;
 use std::time::Duration;
 
-/// What nodes are asked back for is there a round trip later, and else it was spent or is out of reach.
+/// Wait for recalled allowance: it arrives after a round trip, or it was spent or its node is unreachable.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 const MOST_LOOKS: u32 = 5;
 
-/// A store that nodes share.
+/// A store shared by nodes.
 pub(crate) enum SharedStore {
     Redis(Box<RedisStore>),
     Mesh(PeerStore),
 }
 
 impl SharedStore {
-    /// What an operator sees of counters, who is told what was said by whoever keeps them, or nothing.
+    /// Reads counters for an operator. The result comes from the owner of the counters, or is an error.
     pub(super) async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Seen>, StoreError> {
         match self {
             Self::Redis(store) => {
@@ -28,9 +28,9 @@ impl SharedStore {
             }
             Self::Mesh(store) => {
                 let mut sights = store.look(batch, context).await?;
-                // The first look has what is not accounted for asked back, and the next ones know of it.
+                // The first read recalls unaccounted allowance; later reads see the result.
                 let mut ticks = tokio::time::interval(BETWEEN_LOOKS);
-                ticks.tick().await; // The first is now.
+                ticks.tick().await; // The first tick completes immediately.
                 for number in 1..=MOST_LOOKS {
                     if !sights.iter().any(is_unsettled) {
                         break;
@@ -46,7 +46,7 @@ impl SharedStore {
         }
     }
 
-    /// Decides for an operator, who is told what was said by whoever keeps the counters, or nothing.
+    /// Decides for an operator. The result comes from the owner of the counters, or is an error.
     pub(super) async fn operate(
         &self,
         batch: &[Charge<'_>],
@@ -59,7 +59,7 @@ impl SharedStore {
     }
 }
 
-/// Whether nodes may hold a part that the counter's owner does not know of.
+/// Whether nodes may hold allowance that the counter's owner has not accounted for.
 fn is_unsettled(sight: &Sight) -> bool {
     sight.holding.as_ref().is_some_and(|holding| holding.unaccounted > 0)
 }

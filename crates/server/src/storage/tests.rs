@@ -1,4 +1,4 @@
-//! Every policy, alone and with others, on a shared store that fails when it is told to.
+//! Tests of the `on_error` policies, alone and combined, with a shared store that fails on demand.
 
 use super::{OnError, Storage};
 use crate::config::parse_rules;
@@ -10,14 +10,14 @@ use hivemind_core::store::{
     Verdicts,
 };
 use hivemind_core::{Descriptor, Limit, Timestamp};
-use hivemind_telemetry::trace::Door;
+use hivemind_telemetry::Frontend;
 use hivemind_telemetry::{Fallbacks, Stats};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Counters elsewhere, and a way there that breaks.
+/// A remote store whose connection can be broken.
 struct Far {
     memory: MemoryStore,
     is_broken: AtomicBool,
@@ -69,7 +69,7 @@ impl Setup {
         setup
     }
 
-    /// With a shared store that was never there.
+    /// With a shared store that was never connected.
     fn unmet(on_error: OnError) -> Self {
         Self::before(on_error, OnRefusal::CountRefusing)
     }
@@ -89,7 +89,7 @@ impl Setup {
         self.far.is_broken.store(is_broken, Ordering::Relaxed);
     }
 
-    /// Asks for one hit on each of these keys: whether it passes, and each status as `OK left` or `OVER`.
+    /// Requests one hit on each key. Returns whether it passes, and each status as `OK remaining` or `OVER reset`.
     async fn ask(&self, keys: &str) -> (bool, String) {
         self.ask_to(keys, Op::Spend).await
     }
@@ -101,9 +101,9 @@ impl Setup {
         let asked = Asked {
             domain: "d",
             descriptors: &descriptors,
-            told: &serde_json::Map::new,
+            metadata: &serde_json::Map::new,
             now: NOW,
-            door: Door::Grpc,
+            frontend: Frontend::Grpc,
         };
         self.service
             .decide(&asked, None, None, |answer| {
@@ -116,16 +116,16 @@ impl Setup {
             .await
     }
 
-    /// What is granted on one hit on a key, if anything.
+    /// The quota granted for one hit on a key, if any.
     async fn granted(&self, key: &str) -> Option<u32> {
         let entries = [(key, "v")];
         let descriptors = [Descriptor::new(&entries)];
         let asked = Asked {
             domain: "d",
             descriptors: &descriptors,
-            told: &serde_json::Map::new,
+            metadata: &serde_json::Map::new,
             now: NOW,
-            door: Door::Grpc,
+            frontend: Frontend::Grpc,
         };
         let grant = |answer: &Answer<'_>| answer.statuses[0].grant.as_ref().map(|grant| grant.requests);
         match self.service.decide_at_once(&asked, None, grant) {
@@ -139,13 +139,13 @@ impl Setup {
     }
 }
 
-fn told(passes: bool, statuses: &str) -> (bool, String) {
+fn outcome(passes: bool, statuses: &str) -> (bool, String) {
     (passes, statuses.to_owned())
 }
 
-// Seen failing on: policies taken from the storage alone.
+// Seen failing on: only the default policy was used.
 #[tokio::test]
-async fn each_rule_has_its_policy_and_one_without_has_that_for_all() {
+async fn rule_policy_overrides_the_default_policy() {
     for (on_error, plain) in [
         (OnError::Open, [(true, "OK 2"), (true, "OK 2"), (true, "OK 2")]),
         (OnError::Closed, [(false, "OVER 1s"), (false, "OVER 1s"), (false, "OVER 1s")]),
@@ -153,20 +153,20 @@ async fn each_rule_has_its_policy_and_one_without_has_that_for_all() {
     ] {
         let setup = Setup::new(on_error);
         for (passes, statuses) in plain {
-            assert_eq!(setup.ask("plain").await, told(passes, statuses), "{on_error:?}");
+            assert_eq!(setup.ask("plain").await, outcome(passes, statuses), "{on_error:?}");
         }
         for _ in 0..3 {
-            assert_eq!(setup.ask("open").await, told(true, "OK 2"));
-            assert_eq!(setup.ask("closed").await, told(false, "OVER 1s"));
-            assert_eq!(setup.ask("watched").await, told(true, "OK 0"), "who only watches refuses nobody");
+            assert_eq!(setup.ask("open").await, outcome(true, "OK 2"));
+            assert_eq!(setup.ask("closed").await, outcome(false, "OVER 1s"));
+            assert_eq!(setup.ask("watched").await, outcome(true, "OK 0"), "shadow rules do not refuse");
         }
-        assert_eq!(setup.ask("local").await, told(true, "OK 1"));
+        assert_eq!(setup.ask("local").await, outcome(true, "OK 1"));
     }
 }
 
-// Seen failing on: policies taken from the storage alone.
+// Seen failing on: only the default policy was used.
 #[tokio::test]
-async fn policies_of_one_request_are_combined_as_limits_are() {
+async fn policies_of_one_request_combine_like_limits() {
     for (keys, passes, statuses, local_left) in [
         ("open local", true, "OK 2, OK 1", "OK 1"),
         ("local open local", true, "OK 1, OK 2, OK 0", "OVER 2800s"),
@@ -182,55 +182,55 @@ async fn policies_of_one_request_are_combined_as_limits_are() {
     ] {
         for on_refusal in [OnRefusal::CountRefusing, OnRefusal::CountAll, OnRefusal::CountNone] {
             if keys.ends_with("local local local") && on_refusal != OnRefusal::CountRefusing {
-                continue; // What the memory store makes of a refusal is its own.
+                continue; // The memory store's handling of refusals is tested in the core.
             }
             let setup = Setup::with(OnError::Open, on_refusal);
-            assert_eq!(setup.ask(keys).await, told(passes, statuses), "{keys}, {on_refusal:?}");
+            assert_eq!(setup.ask(keys).await, outcome(passes, statuses), "{keys}, {on_refusal:?}");
             assert_eq!(setup.local_left().await, local_left, "{keys}, {on_refusal:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn what_is_given_back_or_owed_is_never_refused_and_kept_where_the_policy_is_local() {
+async fn refund_and_debit_are_never_refused_in_an_outage() {
     let setup = Setup::new(OnError::Closed);
-    assert_eq!(setup.ask_to("closed", Op::Refund).await, told(true, "OK 2"));
-    assert_eq!(setup.ask_to("closed local", Op::Debit).await, told(true, "OK 2, OK 1"));
-    assert_eq!(setup.ask_to("closed local", Op::Refund).await, told(true, "OK 2, OK 2"));
-    assert_eq!(setup.ask_to("closed", Op::Peek).await, told(false, "OVER 1s"));
+    assert_eq!(setup.ask_to("closed", Op::Refund).await, outcome(true, "OK 2"));
+    assert_eq!(setup.ask_to("closed local", Op::Debit).await, outcome(true, "OK 2, OK 1"));
+    assert_eq!(setup.ask_to("closed local", Op::Refund).await, outcome(true, "OK 2, OK 2"));
+    assert_eq!(setup.ask_to("closed", Op::Peek).await, outcome(false, "OVER 1s"));
 }
 
 #[tokio::test]
-async fn the_shared_store_decides_again_as_soon_as_it_answers() {
+async fn shared_store_decides_again_after_reconnect() {
     let setup = Setup::new(OnError::Local);
     setup.breaks(false);
-    assert_eq!(setup.ask("plain").await, told(true, "OK 1"));
+    assert_eq!(setup.ask("plain").await, outcome(true, "OK 1"));
     setup.breaks(true);
-    assert_eq!(setup.ask("plain").await, told(true, "OK 1"), "this node has counted nothing yet");
+    assert_eq!(setup.ask("plain").await, outcome(true, "OK 1"), "the local counters are empty");
     setup.breaks(false);
-    assert_eq!(setup.ask("plain").await, told(true, "OK 0"), "the others' counts are as they were");
+    assert_eq!(setup.ask("plain").await, outcome(true, "OK 0"), "the shared counters are unchanged");
     assert_eq!(setup.storage.fallbacks(), Fallbacks { local: 1, ..Fallbacks::default() });
 }
 
 #[tokio::test]
-async fn nothing_is_granted_of_a_quota_that_this_node_decides_alone() {
+async fn fallback_grants_no_quota() {
     let setup = Setup::new(OnError::Open);
     for key in ["granted_open", "granted_local"] {
-        assert_eq!(setup.granted(key).await, None, "{key}: the store does not answer");
+        assert_eq!(setup.granted(key).await, None, "{key}: the store fails");
         setup.storage.lose("no route".into());
-        assert_eq!(setup.granted(key).await, None, "{key}: it is known to be away");
+        assert_eq!(setup.granted(key).await, None, "{key}: it is known to be unavailable");
         setup.breaks(false);
         setup.storage.meet();
-        assert_eq!(setup.granted(key).await, Some(1), "{key}: it is back");
+        assert_eq!(setup.granted(key).await, Some(1), "{key}: it reconnected");
         setup.breaks(true);
     }
     let unmet = Setup::unmet(OnError::Open);
-    assert_eq!(unmet.granted("granted_open").await, None, "it was never there");
+    assert_eq!(unmet.granted("granted_open").await, None, "it was never connected");
 }
 
 // Seen failing on: `is_met` true from the start.
 #[tokio::test]
-async fn until_the_shared_store_is_there_this_node_decides_whatever_the_policies_say() {
+async fn node_decides_locally_before_the_first_connection() {
     let setup = Setup::new(OnError::Closed);
     let storage =
         Storage::shared(Arc::clone(&setup.far), MemoryStore::new(StoreOptions::default()), OnError::Closed);
@@ -253,31 +253,31 @@ async fn until_the_shared_store_is_there_this_node_decides_whatever_the_policies
     assert!(storage.decide(&[charge], Context::at(NOW)).await.unwrap().committed);
 }
 
-// Seen failing on: `decide_at_once` that leaves its fast path for a store that is known to be away.
+// Seen failing on: `decide_at_once` left its fast path for a store known to be unavailable.
 #[tokio::test]
-async fn while_the_shared_store_is_known_to_be_away_nobody_waits() {
+async fn request_does_not_wait_for_a_lost_store() {
     let setup = Setup::new(OnError::Closed);
     let entries = [("plain", "v")];
     let descriptors = [Descriptor::new(&entries)];
     let asked = Asked {
         domain: "d",
         descriptors: &descriptors,
-        told: &serde_json::Map::new,
+        metadata: &serde_json::Map::new,
         now: NOW,
-        door: Door::Grpc,
+        frontend: Frontend::Grpc,
     };
     let at_once = || setup.service.decide_at_once(&asked, None, |answer| answer.overall);
-    assert_eq!(at_once(), None, "it may answer");
+    assert_eq!(at_once(), None, "the store may still respond");
     setup.storage.lose("no route".into());
     assert_eq!(at_once(), Some(Code::OverLimit));
     setup.breaks(false);
     setup.storage.meet();
     assert_eq!(at_once(), None);
-    assert_eq!(setup.ask("plain").await, told(true, "OK 1"));
+    assert_eq!(setup.ask("plain").await, outcome(true, "OK 1"));
 }
 
 #[tokio::test]
-async fn a_front_door_without_rules_is_served_by_this_node_where_all_is_local() {
+async fn local_policy_serves_frontends_without_rules() {
     let setup = Setup::new(OnError::Local);
     let limit = Limit::fixed_window(1, hivemind_core::Period::HOUR);
     let entries = [("client", "a")];

@@ -1,7 +1,7 @@
-//! What the API answers, in good times and to those who ask wrongly.
+//! Responses of the admin API: entity tags, pages, problems, explanations and duplicate names.
 
 use crate::RULES;
-use crate::asked::{ask, json, told};
+use crate::http::{ask, json, ok_json};
 use hivemind_testkit::{Server, Setup, get, post};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn texts<'a>(items: &'a Value, pointer: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test]
-async fn who_has_an_answer_already_is_told_that_nothing_changed() {
+async fn matching_etag_returns_304_without_body() {
     let server = Server::with_rules(RULES).await;
     let first = ask(server.admin, "GET", "/api/v1/rules", &[], "").await;
     let tag = first.header("etag").expect("a tag").to_owned();
@@ -26,12 +26,12 @@ async fn who_has_an_answer_already_is_told_that_nothing_changed() {
     assert_eq!(head.header("content-length"), Some(first.body.len().to_string().as_str()));
     server.ask("shop", "user=ada").await;
     let other = ask(server.admin, "GET", "/api/v1/rules", &[&format!("if-none-match: {tag}")], "").await;
-    assert!(other.code == 200 && other.header("etag") != Some(tag.as_str()), "one more was counted");
+    assert!(other.code == 200 && other.header("etag") != Some(tag.as_str()), "a new count changes the tag");
 }
 
-// Seen failing on: axum's own answers, which are bare text.
+// Seen failing on: axum's own responses, which are bare text.
 #[tokio::test]
-async fn whatever_cannot_be_answered_is_a_problem_with_a_remedy_and_no_other_site_is_let_in() {
+async fn invalid_requests_return_problem_json_without_cors_headers() {
     let server = Server::with_rules(RULES).await;
     let large = format!(r#"{{"domain": "{}"}}"#, "x".repeat(2 << 20));
     let long =
@@ -76,14 +76,14 @@ async fn whatever_cannot_be_answered_is_a_problem_with_a_remedy_and_no_other_sit
     assert_eq!((nowhere.code, nowhere.header("content-type")), (404, Some("application/problem+json")));
 }
 
-// Seen failing on: a search that looks at keys alone.
+// Seen failing on: a search that only looks at keys.
 #[tokio::test]
-async fn rules_are_told_with_their_place_their_limits_and_what_they_let_pass() {
+async fn rule_list_shows_place_limits_and_counts_and_filters() {
     let server = Server::with_rules(RULES).await;
     for _ in 0..3 {
         server.ask("shop", "user=ada").await;
     }
-    let all = told(&get(server.admin, "/api/v1/rules").await);
+    let all = ok_json(&get(server.admin, "/api/v1/rules").await);
     assert_eq!(all["next"], Value::Null);
     let items = all["items"].as_array().unwrap();
     assert_eq!(items.len(), 6);
@@ -94,7 +94,11 @@ async fn rules_are_told_with_their_place_their_limits_and_what_they_let_pass() {
         "file": server.path().join("rules.yaml").to_str().unwrap(), "on_error": null, "ok": 0, "over_limit": 0,
     });
     assert_eq!(items[1], first);
-    assert_eq!((&items[0]["limits"], &items[0]["unlimited"]), (&json!([]), &json!(false)), "it lets pass");
+    assert_eq!(
+        (&items[0]["limits"], &items[0]["unlimited"]),
+        (&json!([]), &json!(false)),
+        "a descriptor without a limit"
+    );
     assert_eq!(
         (&items[2]["ok"], &items[2]["over_limit"], &items[2]["line"]),
         (&json!(2), &json!(1), &json!(5))
@@ -115,46 +119,54 @@ async fn rules_are_told_with_their_place_their_limits_and_what_they_let_pass() {
         ("id=4&domain=other", vec![]),
         ("id=99", vec![]),
     ] {
-        let found = told(&get(server.admin, &format!("/api/v1/rules?{query}")).await);
+        let found = ok_json(&get(server.admin, &format!("/api/v1/rules?{query}")).await);
         assert_eq!(texts(&found, "/path/0/key"), expected, "{query}");
     }
 }
 
-// Seen failing on: a `next` that the last page has, and no other one.
+// Seen failing on: a `next` on the last page only.
 #[tokio::test]
-async fn pages_of_rules_follow_each_other_and_are_all_of_them() {
+async fn rule_pages_follow_the_cursor_and_cover_all_rules() {
     let server = Server::with_rules(RULES).await;
     let (mut cursor, mut seen) = (String::new(), Vec::new());
     for _ in 0..3 {
-        let page = told(&get(server.admin, &format!("/api/v1/rules?limit=2{cursor}")).await);
+        let page = ok_json(&get(server.admin, &format!("/api/v1/rules?limit=2{cursor}")).await);
         seen.extend(page["items"].as_array().unwrap().iter().map(|item| item["id"].as_u64().unwrap()));
         cursor = page["next"].as_str().map(|next| format!("&cursor={next}")).unwrap_or_default();
     }
     assert_eq!((seen, cursor.as_str()), (vec![0, 1, 2, 3, 4, 5], ""));
 }
 
-/// Where the description has its example of an explanation.
+/// The example of an explanation in the description.
 const EXPLAINED: &str = "/paths/~1api~1v1~1explain/post/responses/200/content/application~1json/example";
 
-// Seen failing on: a text of its own.
+// Seen failing on: an explanation text that differs from the command line's.
 #[tokio::test]
-async fn an_explanation_is_that_of_the_command_line_and_its_steps_are_for_programs() {
+async fn explanation_matches_cli_text_and_has_structured_steps() {
     let server = Server::with_rules(RULES).await;
     let file = server.path().join("rules.yaml");
-    let asked = r#"{"domain": "shop", "entries": [{"key": "plan", "value": "gold"}, {"key": "user", "value": "ada"}]}"#;
-    let told = told(&post(server.admin, "/api/v1/explain", asked).await);
+    let request = r#"{"domain": "shop", "entries": [{"key": "plan", "value": "gold"}, {"key": "user", "value": "ada"}]}"#;
+    let response = ok_json(&post(server.admin, "/api/v1/explain", request).await);
     let arguments =
         ["explain", "--rules", file.to_str().unwrap(), "--domain", "shop", "plan=gold", "user=ada"];
-    assert_eq!((Some(0), told["text"].as_str().unwrap().to_owned()), hivemind_testkit::hivemind(&arguments));
-    assert_eq!(told["steps"][0]["entry"], json!({"key": "plan", "value": "gold"}));
-    assert_eq!(told["steps"][1]["considered"][0]["outcome"], "taken");
-    assert_eq!((&told["end"]["kind"], &told["end"]["rule"]["name"]), (&json!("rule"), &json!("Generous")));
-    // The description's example is of such rules. Seen failing on: names of rules that nobody is told.
+    assert_eq!(
+        (Some(0), response["text"].as_str().unwrap().to_owned()),
+        hivemind_testkit::hivemind(&arguments)
+    );
+    assert_eq!(response["steps"][0]["entry"], json!({"key": "plan", "value": "gold"}));
+    assert_eq!(response["steps"][1]["considered"][0]["outcome"], "taken");
+    assert_eq!(
+        (&response["end"]["kind"], &response["end"]["rule"]["name"]),
+        (&json!("rule"), &json!("Generous"))
+    );
+    // The description's example uses such rules. Seen failing on: rule names that the response does not
+    // contain.
     let described = json(&get(server.admin, "/api/v1/openapi.json").await.body);
     let example = described.pointer(EXPLAINED).unwrap();
-    assert_eq!(example["steps"], told["steps"]);
-    let ways = |text: &Value| text.as_str().unwrap().lines().take(4).map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(ways(&example["text"]), ways(&told["text"]));
+    assert_eq!(example["steps"], response["steps"]);
+    let first_lines =
+        |text: &Value| text.as_str().unwrap().lines().take(4).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(first_lines(&example["text"]), first_lines(&response["text"]));
     for (entries, domain, kind) in [
         (r#"{"key": "plan", "value": "gold"}"#, "shop", "no_limit"),
         (r#"{"key": "plan", "value": "iron"}"#, "shop", "no_match"),
@@ -167,16 +179,16 @@ async fn an_explanation_is_that_of_the_command_line_and_its_steps_are_for_progra
     assert_eq!(
         json(&get(server.admin, "/api/v1/rules?q=generous").await.body)["items"][0]["ok"],
         0,
-        "it spends nothing"
+        "an explanation spends nothing"
     );
 }
 
-// Seen failing on: an error that stays after the file was mended.
+// Seen failing on: an error that stays after the file was fixed.
 #[tokio::test]
-async fn a_broken_file_is_told_as_the_command_line_prints_it_until_it_is_mended() {
+async fn broken_rule_file_is_reported_as_by_check_until_fixed() {
     let server = Setup::rules(RULES).config("server: {shutdown_grace: 3s}\n").start().await;
     let rules = server.path().join("rules.yaml");
-    let before = told(&get(server.admin, "/api/v1/config").await);
+    let before = ok_json(&get(server.admin, "/api/v1/config").await);
     assert_eq!((&before["is_ready"], &before["rules"]["loaded"]), (&json!(true), &json!(6)));
     assert_eq!((&before["rules"]["domains"], &before["rules"]["last_error"]), (&json!(1), &Value::Null));
     assert_eq!(before["rules"]["path"], json!(rules.to_str().unwrap()));
@@ -185,53 +197,59 @@ async fn a_broken_file_is_told_as_the_command_line_prints_it_until_it_is_mended(
     assert_eq!(before["components"]["rules"]["state"], "ok");
     std::fs::write(&rules, "domain: shop\ndescriptors: [{kee: user}]\n").unwrap();
     assert_eq!(post(server.admin, "/api/v1/reload", "").await.code, 422);
-    let broken = told(&get(server.admin, "/api/v1/config").await);
+    let broken = ok_json(&get(server.admin, "/api/v1/config").await);
     let (code, printed) = hivemind_testkit::hivemind(&["check", rules.to_str().unwrap()]);
-    let told_error = broken["rules"]["last_error"].as_str().expect("an error");
-    assert_eq!((code, printed.trim_end()), (Some(1), told_error));
+    let last_error = broken["rules"]["last_error"].as_str().expect("an error");
+    assert_eq!((code, printed.trim_end()), (Some(1), last_error));
     assert!(broken["rules"]["last_error_ms"].as_u64() >= broken["rules"]["loaded_ms"].as_u64(), "{broken}");
-    assert_eq!(broken["rules"]["loaded"], 6, "those from before are in force");
+    assert_eq!(broken["rules"]["loaded"], 6, "the previous rules stay active");
     std::fs::write(server.path().join("hivemind.yaml"), "server: {shutdown_grace: 4s}\n").unwrap();
     std::fs::write(&rules, RULES).unwrap();
     assert_eq!(post(server.admin, "/api/v1/reload", "").await.code, 200);
-    let mended = told(&get(server.admin, "/api/v1/config").await);
+    let fixed = ok_json(&get(server.admin, "/api/v1/config").await);
     assert_eq!(
-        (&mended["rules"]["last_error"], &mended["rules"]["last_error_ms"]),
+        (&fixed["rules"]["last_error"], &fixed["rules"]["last_error_ms"]),
         (&Value::Null, &Value::Null)
     );
-    assert_eq!(mended["config"]["needs_restart"], json!(["server.shutdown_grace"]));
+    assert_eq!(fixed["config"]["needs_restart"], json!(["server.shutdown_grace"]));
 }
 
 #[tokio::test]
-async fn the_version_says_what_runs_here() {
+async fn version_reports_storage_modes_and_uptime() {
     let server = Setup::rules(RULES).with("rate_limiting.shadow_mode", "true").start().await;
-    let told = told(&get(server.admin, "/api/v1/version").await);
-    assert_eq!((&told["version"], &told["storage"]), (&json!(env!("CARGO_PKG_VERSION")), &json!("memory")));
-    assert_eq!((&told["node"], &told["enabled"]), (&Value::Null, &json!(true)));
-    assert_eq!(told["shadow_mode"], json!(true));
-    assert!(told["started_ms"].as_u64() > Some(1_700_000_000_000) && told["uptime_ms"].is_u64(), "{told}");
+    let response = ok_json(&get(server.admin, "/api/v1/version").await);
+    assert_eq!(
+        (&response["version"], &response["storage"]),
+        (&json!(env!("CARGO_PKG_VERSION")), &json!("memory"))
+    );
+    assert_eq!((&response["node"], &response["enabled"]), (&Value::Null, &json!(true)));
+    assert_eq!(response["shadow_mode"], json!(true));
+    assert!(
+        response["started_ms"].as_u64() > Some(1_700_000_000_000) && response["uptime_ms"].is_u64(),
+        "{response}"
+    );
 }
 
-// Seen failing on: `/api/v1/stats?domain=shop`, which told of all domains.
+// Seen failing on: `/api/v1/stats?domain=shop`, which returned the counts of all domains.
 #[tokio::test]
-async fn a_query_that_nobody_reads_is_refused_everywhere() {
+async fn unknown_query_parameter_is_rejected_by_every_route() {
     let server = Server::with_rules(RULES).await;
-    let (mut asked, mut unread) = (0, Vec::new());
+    let (mut requests, mut accepted) = (0, Vec::new());
     for operation in crate::description::described() {
         let (method, path) = operation.split_once(' ').unwrap();
-        let path = format!("{}?nobody-reads-this=1", path.replace("{name}", "nobody"));
+        let path = format!("{}?unknown-parameter=1", path.replace("{name}", "absent"));
         let answer = ask(server.admin, &method.to_uppercase(), &path, &[], "{}").await;
-        asked += 1;
+        requests += 1;
         if answer.code != 400 || !answer.body.contains("Unknown query parameter") {
-            unread.push(operation);
+            accepted.push(operation);
         }
     }
-    assert!(asked > 20 && unread.is_empty(), "{unread:?}");
+    assert!(requests > 20 && accepted.is_empty(), "{accepted:?}");
 }
 
-// Seen failing on: a second page of other rules.
+// Seen failing on: a second page with other rules.
 #[tokio::test]
-async fn a_page_of_rules_that_are_no_more_is_told_to_begin_anew() {
+async fn cursor_of_replaced_rules_is_rejected() {
     let server = Server::with_rules(RULES).await;
     let first = ask(server.admin, "GET", "/api/v1/rules?limit=2", &[], "").await.json();
     let next = format!("/api/v1/rules?limit=2&cursor={}", first["next"].as_str().unwrap());
@@ -242,13 +260,13 @@ async fn a_page_of_rules_that_are_no_more_is_told_to_begin_anew() {
     std::fs::write(server.path().join("rules.yaml"), rules).unwrap();
     assert_eq!(ask(server.admin, "POST", "/api/v1/reload", &[], "").await.code, 200);
     let gone = ask(server.admin, "GET", &next, &[], "").await;
-    assert!(gone.code == 400 && gone.body.contains("begin anew"), "{}", gone.body);
+    assert!(gone.code == 400 && gone.body.contains("start again"), "{}", gone.body);
 }
 
-// A proxy that takes the first of two would see another key than the one that is blocked.
-// Seen failing on: types alone, which take the last of two in what they read as a map.
+// A proxy that takes the first of two values would see another key than the one that is blocked.
+// Seen failing on: types alone, which take the last of two values in a map.
 #[tokio::test]
-async fn a_name_that_stands_twice_in_any_body_is_refused_and_nothing_is_done() {
+async fn duplicate_json_name_is_rejected_without_effect() {
     let server = Server::with_rules(RULES).await;
     let entry = r#"{"key": "user", "value": "ada", "value": "bob"}"#;
     let key = format!(r#"{{"domain": "shop", "entries": [{entry}]}}"#);
@@ -268,16 +286,16 @@ async fn a_name_that_stands_twice_in_any_body_is_refused_and_nothing_is_done() {
         ("POST", "/api/v1/simulate", files),
     ] {
         let answer = ask(server.admin, method, path, &[], body).await;
-        let told = answer.body.contains("is there twice") || answer.body.contains("duplicate field");
-        assert!(answer.code == 400 && told, "{path}: {} {}", answer.code, answer.body);
+        let response = answer.body.contains("is there twice") || answer.body.contains("duplicate field");
+        assert!(answer.code == 400 && response, "{path}: {} {}", answer.code, answer.body);
     }
     let blocks = ask(server.admin, "GET", "/api/v1/blocks", &[], "").await;
     assert_eq!(blocks.json()["items"], json!([]));
 }
 
-// Seen failing on: the last one taken, as the library does.
+// Seen failing on: the last value is taken, as the library does.
 #[tokio::test]
-async fn a_name_that_stands_twice_in_the_twin_of_the_call_is_refused_by_either_spelling() {
+async fn http_check_rejects_duplicate_names_in_either_spelling() {
     let server = Server::with_rules(RULES).await;
     let entry = r#"{"key": "user", "value": "ada", "value": "bob"}"#;
     for twice in [

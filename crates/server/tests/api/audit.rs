@@ -1,16 +1,16 @@
-//! Who wrote what by the API is in the log.
+//! The audit log of writes through the admin API.
 
 use crate::RULES;
-use crate::asked::ask;
+use crate::http::ask;
 use hivemind_testkit::authority::put;
 use hivemind_testkit::{Setup, exchange, get, hivemind, post, within};
 use tokio::net::UnixStream;
 
 const TOKEN: &str = "the-operators-token-0123456789";
 
-// Seen failing on: a line for an explanation.
+// Seen failing on: an audit line for an explanation.
 #[tokio::test]
-async fn each_write_leaves_one_line_that_says_who_and_what_and_no_secret() {
+async fn each_write_logs_one_line_with_actor_and_no_secret() {
     let setup = Setup::rules(RULES);
     let (file, uds) = (setup.path().join("token"), setup.path().join("admin.sock"));
     put(&file, TOKEN);
@@ -40,9 +40,9 @@ async fn each_write_leaves_one_line_that_says_who_and_what_and_no_secret() {
     assert!(!rest.contains(TOKEN) && !rest.contains("ada"), "{rest}");
 }
 
-// Seen failing on: a line without who it was.
+// Seen failing on: a line without its actor.
 #[tokio::test]
-async fn without_a_token_the_line_says_where_the_writer_came_from() {
+async fn write_without_token_logs_the_kind_of_connection() {
     let setup = Setup::rules(RULES);
     let uds = setup.path().join("admin.sock");
     let setup =
@@ -57,10 +57,10 @@ async fn without_a_token_the_line_says_where_the_writer_came_from() {
     assert_eq!(get(server.admin, "/healthz").await.code, 200);
 }
 
-// Seen failing on: a line of level `info`, which `warn` and `off` silence; a line that says neither whose key it was nor what
-// was done to it.
+// Seen failing on: a line of level `info`, which `warn` and `off` suppress; a line without the key's id and
+// without the change.
 #[tokio::test]
-async fn no_level_silences_the_line_and_it_says_what_was_done_to_whose_key() {
+async fn audit_line_ignores_log_level_and_names_change_and_key() {
     let setup = Setup::rules(RULES).with("observability.log_format", "json");
     let mut server = setup.with("observability.log_level", "warn").start().await;
     let off = r#"{"level": "off", "levels": {"hivemind::audit": "off"}}"#;
@@ -71,7 +71,7 @@ async fn no_level_silences_the_line_and_it_says_what_was_done_to_whose_key() {
         "{line}"
     );
     let entries = r#""domain": "shop", "entries": [{"key": "user", "value": "ada"}]"#;
-    for (what, more, told) in [
+    for (what, more, expected) in [
         ("block", r#""until_ms": 4000000000000"#, r#""change":"until_ms=4000000000000""#),
         ("block", r#""for_ms": 60000"#, r#""change":"until_ms="#),
         ("grant", r#""extra": 5"#, r#""change":"extra=5""#),
@@ -83,7 +83,7 @@ async fn no_level_silences_the_line_and_it_says_what_was_done_to_whose_key() {
         let code = ask(server.admin, "POST", &path, &[], &format!("{{{entries}{comma}{more}}}")).await.code;
         let line = server.log.next(r#""target":"hivemind::audit""#).await;
         let parts = [
-            told,
+            expected,
             &format!(r#""path":"{path}""#),
             r#""domain":"shop""#,
             r#""keys":"user""#,
@@ -96,16 +96,16 @@ async fn no_level_silences_the_line_and_it_says_what_was_done_to_whose_key() {
     }
 }
 
-// Seen failing on: no line at all.
+// Seen failing on: a missing line.
 #[tokio::test]
-async fn a_write_that_is_refused_leaves_a_line_and_a_flood_of_them_few() {
+async fn refused_write_is_logged_and_a_flood_is_throttled() {
     let setup = Setup::rules(RULES);
     let (tokens, keys) = (setup.path().join("token"), setup.path().join("keys"));
     put(&tokens, TOKEN);
-    let made = hivemind(&["keys", "new", "--name", "web", "--domain", "shop"]).1;
-    let mut indented = made.lines().filter_map(|line| line.strip_prefix("  "));
-    let (key, of_file) = (indented.next().expect("a key").to_owned(), indented.next().expect("its line"));
-    put(&keys, of_file);
+    let created = hivemind(&["keys", "new", "--name", "web", "--domain", "shop"]).1;
+    let mut indented = created.lines().filter_map(|line| line.strip_prefix("  "));
+    let (key, file_line) = (indented.next().expect("a key").to_owned(), indented.next().expect("its line"));
+    put(&keys, file_line);
     let setup = setup.with("observability.log_format", "json").with("observability.log_level", "error");
     let setup = setup.with("security.api_keys_file", keys.to_str().unwrap());
     let mut server = setup.with("security.admin.token_file", tokens.to_str().unwrap()).start().await;

@@ -1,10 +1,10 @@
-//! `hivemind ctl`: the API from the shell.
+//! `hivemind ctl`: the admin API from the command line.
 
 mod keys;
 mod limits;
 
 use crate::RULES;
-use crate::asked::json;
+use crate::http::json;
 use hivemind_testkit::authority::{Authority, put};
 use hivemind_testkit::{Server, Setup, within};
 use serde_json::json;
@@ -14,30 +14,30 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-/// What a command came to: its status, what it printed and what it complained of.
-struct Said {
+/// The exit status of a command, its standard output and its standard error.
+struct CommandOutput {
     code: Option<i32>,
     out: String,
     error: String,
 }
 
-async fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Said {
+async fn run(arguments: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
     command.arg("ctl").args(arguments).env_clear().envs(variables.iter().copied());
     command.stdin(Stdio::null()).kill_on_drop(true);
     let output = within("ctl", command.output()).await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Said { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
+    CommandOutput { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
 }
 
-async fn ctl(server: &Server, arguments: &[&str]) -> Said {
+async fn ctl(server: &Server, arguments: &[&str]) -> CommandOutput {
     let url = format!("http://{}", server.admin);
     run(&[&["--url", &url], arguments].concat(), &[]).await
 }
 
 // Seen failing on: columns of `rules` in another order than their headings.
 #[tokio::test]
-async fn what_runs_is_told_in_plain_tables_and_as_json() {
+async fn state_commands_print_tables_and_json() {
     let server = Server::with_rules(RULES).await;
     for _ in 0..5 {
         server.ask("shop", "user=ada").await;
@@ -72,9 +72,9 @@ async fn what_runs_is_told_in_plain_tables_and_as_json() {
     assert_eq!(json(&ctl(&server, &["--json", "log"]).await.out)["level"], json!("debug"));
 }
 
-// Seen failing on: exit status 0 of what was refused.
+// Seen failing on: exit status 0 for a refused reload.
 #[tokio::test]
-async fn a_reload_that_is_refused_says_everything_that_is_wrong_and_fails() {
+async fn refused_reload_prints_all_errors_and_exits_1() {
     let server = Server::with_rules(RULES).await;
     let good = ctl(&server, &["reload"]).await;
     assert_eq!((good.code, good.out.as_str()), (Some(0), "rules: loaded\n"));
@@ -88,9 +88,9 @@ async fn a_reload_that_is_refused_says_everything_that_is_wrong_and_fails() {
     assert_eq!((bad.code, &json(&bad.out)["rules"]["loaded"]), (Some(1), &json!(false)));
 }
 
-// Seen failing on: a status without a remedy; nothing printed where JSON was asked for.
+// Seen failing on: a status without a remedy; no output with `--json`.
 #[tokio::test]
-async fn errors_name_the_remedy() {
+async fn connection_and_usage_errors_name_the_remedy() {
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let gone = run(&["--url", &format!("http://127.0.0.1:{port}"), "version"], &[]).await;
     assert!(
@@ -100,7 +100,7 @@ async fn errors_name_the_remedy() {
     );
     let gone = run(&["--url", "unix:/nowhere/admin.sock", "version"], &[]).await;
     assert!(gone.error.contains("nothing listens there"), "{}", gone.error);
-    // Who reads JSON is told in JSON, and people as before.
+    // With `--json` the error is printed as JSON, and on standard error as text.
     let gone = run(&["--url", "unix:/nowhere/admin.sock", "--json", "version"], &[]).await;
     assert!(gone.code == Some(1) && gone.error.contains("nothing listens there"), "{}", gone.error);
     assert_eq!((gone.out.lines().count(), &json(&gone.out)["url"]), (1, &json!("unix:/nowhere/admin.sock")));
@@ -116,10 +116,10 @@ async fn errors_name_the_remedy() {
         (vec!["key", "block", "shop", "user=a"], "--for"),
         (vec!["key", "block", "shop", "user=a", "--for", "0s"], "10m"),
     ] {
-        let said = run(&arguments, &[]).await;
-        assert!(said.code != Some(0) && said.error.contains(remedy), "{arguments:?}: {}", said.error);
+        let output = run(&arguments, &[]).await;
+        assert!(output.code != Some(0) && output.error.contains(remedy), "{arguments:?}: {}", output.error);
     }
-    // Something else listens there.
+    // The port belongs to another protocol.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -128,13 +128,13 @@ async fn errors_name_the_remedy() {
         let _ = stream.read(&mut request).await;
         stream.write_all(b"220 mail.example ready\r\n").await.unwrap();
     });
-    let said = run(&["--url", &url, "version"], &[]).await;
-    assert!(said.error.contains("is not an HTTP service"), "{}", said.error);
+    let output = run(&["--url", &url, "version"], &[]).await;
+    assert!(output.error.contains("is not an HTTP service"), "{}", output.error);
 }
 
 // Seen failing on: the token sent without `Bearer`.
 #[tokio::test]
-async fn a_token_is_read_from_its_file_and_a_socket_is_asked_like_a_port() {
+async fn token_file_and_unix_socket_url_are_supported() {
     let setup = Setup::rules(RULES);
     let (file, uds) = (setup.path().join("token"), setup.path().join("admin.sock"));
     put(&file, "the-operators-token-0123456789\n");
@@ -150,9 +150,9 @@ async fn a_token_is_read_from_its_file_and_a_socket_is_asked_like_a_port() {
     assert_eq!((by_socket.code, json(&by_socket.out)["items"].as_array().unwrap().len()), (Some(0), 6));
 }
 
-// Seen failing on: the system's CAs instead of the one that is given.
+// Seen failing on: the system's CAs used in place of the given one.
 #[tokio::test]
-async fn over_https_the_certificate_is_checked_by_the_ca_that_is_given() {
+async fn https_certificate_is_verified_with_the_given_ca() {
     let (ours, others) = (Authority::new(), Authority::new());
     let issued = ours.issue("server");
     let setup = Setup::rules(RULES).with("security.admin.tls.cert", issued.cert.to_str().unwrap());
@@ -170,9 +170,9 @@ async fn over_https_the_certificate_is_checked_by_the_ca_that_is_given() {
     assert_eq!(plain.code, Some(1), "{}", plain.out);
 }
 
-// Seen failing on: values that are printed as they came.
+// Seen failing on: values printed unescaped.
 #[tokio::test]
-async fn what_a_client_sent_does_nothing_to_the_terminal() {
+async fn control_characters_from_clients_are_escaped() {
     let server = Server::with_rules(RULES).await;
     for _ in 0..3 {
         server.ask("shop", "user=\u{1b}[2J\u{202e}evil\u{7}").await;
@@ -183,12 +183,12 @@ async fn what_a_client_sent_does_nothing_to_the_terminal() {
     assert!(explained.out.contains("user=?[2J?x"), "{:?}", explained.out);
     let bad = ctl(&server, &["peers", "--forget", "\u{1b}]0;x\u{7}"]).await;
     assert!(bad.code == Some(1) && !bad.error.contains('\u{1b}'), "{:?}", bad.error);
-    // As JSON it is escaped, as JSON does.
+    // In JSON output they are escaped the JSON way.
     assert!(ctl(&server, &["keys", "top", "--json"]).await.out.contains("\\u001b[2J"));
 }
 
-/// A service that says this to whoever asks it once.
-async fn saying(answer: &'static str) -> String {
+/// A service that sends this response to its first request.
+async fn responding_with(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -200,41 +200,43 @@ async fn saying(answer: &'static str) -> String {
     url
 }
 
-// Seen failing on: the page printed as it came, and exit status 0; nothing printed.
+// Seen failing on: the page printed as it came, with exit status 0; no output.
 #[tokio::test]
-async fn what_is_no_json_is_no_answer_also_where_json_is_asked_for() {
+async fn non_json_response_is_reported_as_an_error() {
     let page = "HTTP/1.1 200 OK\r\ncontent-length: 14\r\ncontent-type: text/html\r\n\r\n<h1>Login</h1>";
-    let said = run(&["--url", &saying(page).await, "--json", "version"], &[]).await;
-    assert!(said.code == Some(1) && !said.out.contains("Login"), "{}", said.out);
-    assert!(json(&said.out)["error"].as_str().unwrap().contains("not JSON"), "{}", said.out);
-    assert!(said.error.contains("not JSON"), "{}", said.error);
+    let output = run(&["--url", &responding_with(page).await, "--json", "version"], &[]).await;
+    assert!(output.code == Some(1) && !output.out.contains("Login"), "{}", output.out);
+    assert!(json(&output.out)["error"].as_str().unwrap().contains("not JSON"), "{}", output.out);
+    assert!(output.error.contains("not JSON"), "{}", output.error);
 }
 
-// Seen failing on: a token that was sent to anybody.
+// Seen failing on: a token that was sent in clear text.
 #[tokio::test]
-async fn a_token_is_not_sent_where_others_read_it_and_a_file_of_all_is_told_of() {
+async fn token_is_not_sent_in_clear_and_open_file_warns() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     put(&file, "the-operators-token-0123456789\n");
     let token = ["--token-file", file.to_str().unwrap()];
-    // Nobody is at this address, and nobody is asked.
+    // The address has no listener, and no connection is attempted.
     let far = run(&[&["--url", "http://192.0.2.1:9"], &token[..], &["version"]].concat(), &[]).await;
     assert!(far.code == Some(1) && far.error.contains("--insecure"), "{}", far.error);
     let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     let near =
-        run(&[&["--url", &saying(answer).await], &token[..], &["--json", "version"]].concat(), &[]).await;
+        run(&[&["--url", &responding_with(answer).await], &token[..], &["--json", "version"]].concat(), &[])
+            .await;
     assert_eq!((near.code, near.out.as_str()), (Some(0), "{}"), "{}", near.error);
     assert!(near.error.contains("readable by every user of this machine"), "{}", near.error);
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     let near =
-        run(&[&["--url", &saying(answer).await], &token[..], &["--json", "version"]].concat(), &[]).await;
+        run(&[&["--url", &responding_with(answer).await], &token[..], &["--json", "version"]].concat(), &[])
+            .await;
     assert_eq!((near.code, near.error.as_str()), (Some(0), ""));
 }
 
-// Seen failing on: tables without it; a block without the restart that ends it.
+// Seen failing on: tables without readiness; a block without the restart that ends it.
 #[tokio::test]
-async fn config_says_whether_it_is_ready_and_a_block_says_where_it_holds() {
+async fn config_prints_readiness_and_block_prints_scope() {
     let server = Server::with_rules(RULES).await;
     let config = ctl(&server, &["config"]).await;
     assert!(config.out.starts_with("ready\n"), "{}", config.out);
@@ -245,7 +247,7 @@ async fn config_says_whether_it_is_ready_and_a_block_says_where_it_holds() {
         blocked.out,
         blocked.error
     );
-    // Whoever reads has seen enough.
+    // The reader closes the pipe after the first line.
     let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
     command.args(["ctl", "--url", &format!("http://{}", server.admin), "rules"]).env_clear();
     let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();

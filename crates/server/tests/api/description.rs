@@ -1,11 +1,12 @@
-//! What `/api/v1/openapi.json` says is so: every route is described and every description is a route, what is answered
-//! is of the form that is promised, and schemathesis, which asks everything that the description allows and much that
-//! it forbids, finds nothing.
+//! `/api/v1/openapi.json` matches the service: routes and described operations are equal, responses match their
+//! schemas, and
+//! schemathesis, which sends everything that the description allows and much that it forbids, finds no
+//! deviation.
 
 use crate::RULES;
-use crate::asked::{ask, json, told};
+use crate::http::{ask, json, ok_json};
 use hivemind_testkit::authority::put;
-use hivemind_testkit::openapi::{complaints, not_as_described, schemathesis};
+use hivemind_testkit::openapi::{failure_output, schema_violations, schemathesis};
 use hivemind_testkit::repository;
 use hivemind_testkit::{Server, Setup, get};
 use serde_json::Value;
@@ -21,7 +22,7 @@ fn description() -> Value {
     json(&std::fs::read_to_string(repository("crates/server/src/admin/openapi.json")).unwrap())
 }
 
-/// The routes of the admin port as the code has them: `get /api/v1/rules`. What takes any method is a `post`.
+/// The routes of the admin port in the code, as `get /api/v1/rules`. A route for any method counts as `post`.
 pub(crate) fn routed() -> BTreeSet<String> {
     let mut files = vec![repository("crates/server/src/admin.rs")];
     let mut folders = vec![repository("crates/server/src/admin")];
@@ -37,7 +38,7 @@ pub(crate) fn routed() -> BTreeSet<String> {
         for call in text.split(".route(").skip(1) {
             let call = call.trim_start();
             let path = call.strip_prefix('"').and_then(|rest| rest.split('"').next());
-            // The page's files are routes of their own list, and none of the API's.
+            // The dashboard's files are routes in a list of their own, not of the API.
             let Some(path) = path else {
                 assert!(file.ends_with("dashboard.rs"), "{}: a route has its path in place", file.display());
                 continue;
@@ -65,7 +66,7 @@ pub(crate) fn described() -> BTreeSet<String> {
     paths.iter().flat_map(of_path).collect()
 }
 
-/// Every schema of an object, with where it is.
+/// Every object schema with its place.
 fn objects<'a>(at: &str, schema: &'a Value, found: &mut Vec<(String, &'a Value)>) {
     if let Value::Object(members) = schema {
         let is_object = members.get("properties").is_some_and(Value::is_object);
@@ -87,23 +88,23 @@ fn objects<'a>(at: &str, schema: &'a Value, found: &mut Vec<(String, &'a Value)>
     }
 }
 
-// Seen failing on: `Stats`, which let pass whatever else was sent, and lacked what the page lives on.
+// Seen failing on: `Stats`, which accepted additional members and lacked some that the dashboard needs.
 #[test]
-fn no_object_has_members_that_are_not_described() {
+fn object_schemas_reject_undescribed_members() {
     let description = description();
     let mut found = Vec::new();
     objects("", &description["components"]["schemas"], &mut found);
     assert!(found.len() > 40, "{}", found.len());
     for (at, schema) in found {
-        // A problem may say more: each kind of it has its own schema.
+        // A problem may have additional members: each kind has its own schema.
         let is_open = at.starts_with("/Problem") || at.starts_with("/Not");
         assert!(is_open || schema["additionalProperties"] == false, "{at}");
     }
 }
 
-// Seen failing on: `/api/v1/version` left out of the description, and `get /api/v1/nothing` put in.
+// Seen failing on: `/api/v1/version` missing in the description, and `get /api/v1/nothing` added to it.
 #[test]
-fn every_route_is_described_and_every_description_is_a_route() {
+fn routes_equal_the_described_operations() {
     let (mut routed, described) = (routed(), described());
     routed.retain(|route| route.contains(" /api/v1/"));
     assert!(routed.len() >= 22, "{routed:?}");
@@ -111,29 +112,29 @@ fn every_route_is_described_and_every_description_is_a_route() {
 }
 
 #[tokio::test]
-async fn the_description_is_served_as_it_is_and_its_paths_answer() {
+async fn openapi_is_served_unchanged_and_its_paths_answer() {
     let server = Server::with_rules(RULES).await;
     let page = get(server.admin, "/api/v1/openapi.json").await;
-    assert_eq!(told(&page), description());
+    assert_eq!(ok_json(&page), description());
     assert_eq!(page.header("content-type"), Some("application/json"));
     for route in described() {
         let (method, path) = route.split_once(' ').unwrap();
-        let path = path.replace("{name}", "nobody");
+        let path = path.replace("{name}", "absent");
         // A stream never ends.
         if path.ends_with("/events") {
             continue;
         }
         let answer = ask(server.admin, &method.to_uppercase(), &path, &[], "").await;
-        let is_there = answer.code != 405 && (answer.code != 404 || path.contains("nobody"));
+        let is_there = answer.code != 405 && (answer.code != 404 || path.contains("absent"));
         assert!(is_there, "{route}: {}", answer.code);
         let other = ask(server.admin, "DELETE", &path, &[], "").await;
         assert_eq!(other.code, 405, "{route}");
     }
 }
 
-// Guards against: GETs whose description knew of no body, and the 500 of two of them.
+// Guards against: descriptions of GET without 413, and of two operations without 500.
 #[tokio::test]
-async fn what_can_go_wrong_with_any_request_is_described_for_each() {
+async fn common_errors_are_described_for_each_operation() {
     let server = Server::with_rules(RULES).await;
     let (description, large) = (description(), "x".repeat((1 << 20) + 1));
     let has = |path: &str, method: &str, code: u16| {
@@ -142,7 +143,7 @@ async fn what_can_go_wrong_with_any_request_is_described_for_each() {
     for path in described().iter().filter_map(|route| route.strip_prefix("get ")) {
         let code = ask(server.admin, "GET", path, &[], &large).await.code;
         assert_eq!(code, 413, "{path}");
-        // 503: others send so much that there is no room for it.
+        // 503: too many request bodies are in flight.
         assert!(has(path, "get", code) && has(path, "get", 503), "{path}");
     }
     assert!(has("/api/v1/decisions", "get", 500) && has("/api/v1/simulate", "post", 500));
@@ -154,8 +155,9 @@ async fn with_token(setup: Setup) -> Server {
     setup.with("security.admin.token_file", file.to_str().unwrap()).start().await
 }
 
-/// Asks everything that the description allows, and much that it forbids; `only` what has this in its path, if anything.
-async fn is_as_described(program: &Path, server: &Server, only: Option<&str>) {
+/// Sends everything that the description allows and much that it forbids, to all paths or to those that match
+/// `only`.
+async fn run_schemathesis(program: &Path, server: &Server, only: Option<&str>) {
     let is_long = std::env::var_os("HIVEMIND_LONG").is_some();
     let mut command = Command::new(program);
     command.arg("--config-file").arg(repository("crates/server/tests/api/data/schemathesis.toml")).arg("run");
@@ -175,28 +177,29 @@ async fn is_as_described(program: &Path, server: &Server, only: Option<&str>) {
     };
     command.current_dir(server.path());
     let within = Duration::from_secs(if is_long { 1_200 } else { 240 });
-    if let Some(said) = complaints(&mut command, "", within).await {
-        panic!("{said}");
+    if let Some(violations) = failure_output(&mut command, "", within).await {
+        panic!("{violations}");
     }
 }
 
-// Seen failing on: a rule's `line` described as a text; a `null` that the log takes and the description did not allow.
+// Seen failing on: a rule's `line` described as a text; a `null` that the log accepts and the description
+// forbids.
 #[tokio::test]
-async fn schemathesis_finds_nothing_that_is_not_as_described() {
+async fn schemathesis_finds_no_deviation_without_gateway() {
     let Some(program) = schemathesis() else { return };
     let server = with_token(Setup::rules(RULES)).await;
-    is_as_described(&program, &server, None).await;
+    run_schemathesis(&program, &server, None).await;
 }
 
-/// What a gateway has its part in.
-const OF_GATEWAY: &str = "/api/v1/(limits|config|reload|keys/.*|blocks|decisions)$";
+/// The paths that a gateway takes part in.
+const GATEWAY_PATHS: &str = "/api/v1/(limits|config|reload|keys/.*|blocks|decisions)$";
 
-// Seen failing on: `capped` described as a number, which the run without a gateway never sees.
+// Seen failing on: `capped` described as a number, which a run without a gateway never returns.
 #[tokio::test]
-async fn schemathesis_finds_nothing_that_is_not_as_described_where_a_gateway_runs() {
+async fn schemathesis_finds_no_deviation_with_gateway() {
     let Some(program) = schemathesis() else { return };
     let server = with_token(Setup::rules(RULES).config(GATEWAY)).await;
-    is_as_described(&program, &server, Some(OF_GATEWAY)).await;
+    run_schemathesis(&program, &server, Some(GATEWAY_PATHS)).await;
 }
 
 const GATEWAY: &str = "
@@ -211,17 +214,17 @@ gateway:
     websocket: {paths: [/live]}
 ";
 
-const ADA: &str =
+const KEY: &str =
     r#"{"domain": "shop", "entries": [{"key": "plan", "value": "gold"}, {"key": "user", "value": "ada"}]}"#;
-const MORE: &str = r#"{"extra": 1, "domain": "shop", "entries": [{"key": "plan", "value": "gold"}, {"key": "user", "value": "ada"}]}"#;
-const BLOCKED: &str = r#"{"for_ms": 60000, "domain": "shop", "entries": [{"key": "plan", "value": "gold"}, {"key": "user", "value": "ada"}]}"#;
-const TRIED: &str = r#"{"rules": [{"name": "a.yaml", "text": "domain: shop\ndescriptors: []\n"}], "source": {"recent": true}}"#;
-const MISTAKEN: &str =
+const GRANT: &str = r#"{"extra": 1, "domain": "shop", "entries": [{"key": "plan", "value": "gold"}, {"key": "user", "value": "ada"}]}"#;
+const BLOCK: &str = r#"{"for_ms": 60000, "domain": "shop", "entries": [{"key": "plan", "value": "gold"}, {"key": "user", "value": "ada"}]}"#;
+const SIMULATION: &str = r#"{"rules": [{"name": "a.yaml", "text": "domain: shop\ndescriptors: []\n"}], "source": {"recent": true}}"#;
+const WRONG_SIMULATION: &str =
     r#"{"rules": [{"name": "a.yaml", "text": "domain: [\n"}], "source": {"recent": true}}"#;
-const QUIETER: &str = r#"{"levels": {"h2": "off"}, "decisions": {"log": "denied"}}"#;
+const LOG_LEVELS: &str = r#"{"levels": {"h2": "off"}, "decisions": {"log": "denied"}}"#;
 
-/// What is asked below `/api/v1`, one after the other: the method, the path and the body.
-const ASKED: [(&str, &str, &str); 29] = [
+/// The requests below `/api/v1`, in this order: method, path and body.
+const REQUESTS: [(&str, &str, &str); 29] = [
     ("GET", "/rules?q=user&limit=1", ""),
     ("GET", "/rules", ""),
     ("GET", "/rules?limit=0", ""),
@@ -232,29 +235,29 @@ const ASKED: [(&str, &str, &str); 29] = [
     ("GET", "/config", ""),
     ("GET", "/version", ""),
     ("GET", "/log", ""),
-    ("PUT", "/log", QUIETER),
+    ("PUT", "/log", LOG_LEVELS),
     ("GET", "/peers", ""),
     ("POST", "/peers/b/forget", ""),
-    ("POST", "/explain", ADA),
+    ("POST", "/explain", KEY),
     ("POST", "/explain", "{}"),
     ("POST", "/reload", ""),
     ("GET", "/stats", ""),
-    ("POST", "/keys/lookup", ADA),
-    ("POST", "/keys/grant", MORE),
-    ("POST", "/keys/block", BLOCKED),
+    ("POST", "/keys/lookup", KEY),
+    ("POST", "/keys/grant", GRANT),
+    ("POST", "/keys/block", BLOCK),
     ("GET", "/blocks", ""),
-    ("POST", "/keys/unblock", ADA),
-    ("POST", "/keys/reset", ADA),
+    ("POST", "/keys/unblock", KEY),
+    ("POST", "/keys/reset", KEY),
     ("GET", "/decisions?outcome=denied", ""),
     ("GET", "/decisions?limit=2", ""),
-    ("POST", "/simulate", TRIED),
-    ("POST", "/simulate", MISTAKEN),
+    ("POST", "/simulate", SIMULATION),
+    ("POST", "/simulate", WRONG_SIMULATION),
     ("GET", "/stats?domain=shop", ""),
-    // All of them but those of a mesh.
+    // All events except those of a mesh.
     ("GET", "/events", "config,stats,top,version"),
 ];
 
-/// A path as the description has it.
+/// The path as written in the description.
 fn template(path: &str) -> String {
     let path = path.split('?').next().unwrap();
     format!("/api/v1{}", path.replace("/peers/b/", "/peers/{name}/"))
@@ -262,24 +265,24 @@ fn template(path: &str) -> String {
 
 // Seen failing on: `capped` described as a number.
 #[tokio::test]
-async fn what_is_answered_under_traffic_is_of_the_form_that_is_described() {
+async fn responses_under_traffic_match_their_schemas() {
     let Some(program) = schemathesis() else { return };
     let server = with_token(Setup::rules(RULES).config(GATEWAY)).await;
     for _ in 0..4 {
         server.ask("shop", "user=<script>").await;
         server.ask("shop", "bot=b | path=/free/1 | plan=gold user=ada").await;
     }
-    let told: BTreeSet<String> = ASKED
+    let requested: BTreeSet<String> = REQUESTS
         .iter()
         .map(|(method, path, _)| format!("{} {}", method.to_lowercase(), template(path)))
         .collect();
-    let unasked: Vec<String> = described().difference(&told).cloned().collect();
-    assert_eq!(unasked, ["get /api/v1/openapi.json"]);
-    let lines = ASKED
+    let missing: Vec<String> = described().difference(&requested).cloned().collect();
+    assert_eq!(missing, ["get /api/v1/openapi.json"]);
+    let lines = REQUESTS
         .iter()
         .map(|(method, path, body)| format!("{method}\t/api/v1{path}\t{}\t{body}\n", template(path)));
     let lines = lines.collect::<Vec<_>>().concat();
-    if let Some(said) = not_as_described(&program, server.admin, TOKEN, &lines).await {
-        panic!("{said}");
+    if let Some(violations) = schema_violations(&program, server.admin, TOKEN, &lines).await {
+        panic!("{violations}");
     }
 }

@@ -1,7 +1,7 @@
-//! The gateway's limits, as the API tells them.
+//! The gateway's limits in the admin API.
 
 use crate::RULES;
-use crate::asked::told;
+use crate::http::ok_json;
 use hivemind_testkit::{Setup, get, within};
 use serde_json::json;
 
@@ -17,13 +17,13 @@ gateway:
     - {id: login, path: /login, methods: [POST, PUT], limits: {requests: 5}}
 ";
 
-// Seen failing on: levels asked the wrong way round.
+// Seen failing on: levels consulted in the wrong order.
 #[tokio::test]
-async fn the_gateways_limits_say_who_set_each_field_and_what_holds_them_down() {
+async fn gateway_limits_show_field_sources_and_caps() {
     let server = Setup::rules(RULES).start().await;
-    assert_eq!(told(&get(server.admin, "/api/v1/limits").await), json!({"items": [], "next": null}));
+    assert_eq!(ok_json(&get(server.admin, "/api/v1/limits").await), json!({"items": [], "next": null}));
     let server = Setup::rules(RULES).config(GATEWAY).start().await;
-    let limits = told(&get(server.admin, "/api/v1/limits").await);
+    let limits = ok_json(&get(server.admin, "/api/v1/limits").await);
     let items = limits["items"].as_array().unwrap();
     let of = |service: &str, kind: &str, is_endpoint: bool| {
         let found = items.iter().find(|item| {
@@ -50,6 +50,6 @@ async fn the_gateways_limits_say_who_set_each_field_and_what_holds_them_down() {
         (&json!("endpoint"), &json!("service"))
     );
     assert_eq!((&login["capped"], &login["limit"]["period_ms"]), (&json!(false), &json!(60_000)));
-    let page = told(&within("a page", get(server.admin, "/api/v1/limits?limit=1")).await);
+    let page = ok_json(&within("a page", get(server.admin, "/api/v1/limits?limit=1")).await);
     assert!(page["next"].is_string() && page["items"].as_array().unwrap().len() == 1, "{page}");
 }

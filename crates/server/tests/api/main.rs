@@ -1,4 +1,4 @@
-//! The admin API and its twins on the command line, from outside: the real binary, asked over real sockets.
+//! The admin API, the HTTP check and the command line, tested with the real binary over real sockets.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,18 +8,18 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod access;
 mod answers;
-mod asked;
 mod audit;
+mod completions;
 mod ctl;
 mod description;
+mod http;
 mod keys;
 mod limits;
-mod names;
 mod reference;
-mod shell;
 
-/// What most services here limit.
+/// The rules of most services in this binary.
 const RULES: &str = "
 domain: shop
 descriptors:

@@ -1,19 +1,19 @@
-//! Pages of the reference that are made of what the program says of itself. After a change,
-//! `HIVEMIND_WRITE_PAGES=1 cargo nextest run -E 'binary(api) & test(reference)'` writes them anew.
+//! Reference pages that are generated from the program. After a change,
+//! `HIVEMIND_WRITE_PAGES=1 cargo nextest run -E 'binary(api) & test(reference)'` rewrites them.
 
-use crate::asked::json;
 use crate::description::routed;
+use crate::http::json;
 use hivemind_testkit::hivemind;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-/// As the page of endpoints writes them.
+/// Methods as written on the page of endpoints.
 const METHODS: [&str; 5] = ["GET", "PUT", "POST", "DELETE", "PATCH"];
 
-/// Holds a page to what it should be, or makes it so.
-fn page_is(name: &str, text: &str) {
+/// Compares a page with its expected text, or writes it.
+fn assert_page(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
     if std::env::var_os("HIVEMIND_WRITE_PAGES").is_some() {
         std::fs::write(&path, text).unwrap();
@@ -26,14 +26,14 @@ fn page_is(name: &str, text: &str) {
     );
 }
 
-/// The help of a command, and the names of those below it.
+/// The help text of a command and the names of its subcommands.
 fn help(words: &[String]) -> (String, Vec<String>) {
     let arguments: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
     let (code, text) = hivemind(&arguments);
     assert_eq!(code, Some(0), "{words:?}: {text}");
     let below =
         text.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A line that goes on has more space before it.
+    // Continuation lines are indented further.
     let names = below.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
     (text.clone(), names.map(str::to_owned).collect())
@@ -49,9 +49,9 @@ pub(crate) fn commands() -> Vec<(Vec<String>, String)> {
     found
 }
 
-// Seen failing on: an option that was renamed.
+// Seen failing on: a renamed option.
 #[test]
-fn the_reference_of_the_command_line_is_what_the_commands_say_of_themselves() {
+fn cli_reference_equals_the_generated_help() {
     let mut page =
         "# Command line\n\nMade of `hivemind --help` and of each command's; a test holds it to them.\n"
             .to_owned();
@@ -61,12 +61,12 @@ fn the_reference_of_the_command_line_is_what_the_commands_say_of_themselves() {
             text.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect();
         write!(page, "\n## `{name}`\n\n{}\n", text.trim_end()).unwrap();
     }
-    page_is("cli.md", &page);
+    assert_page("cli.md", &page);
 }
 
 // Seen failing on: an endpoint that was left out.
 #[test]
-fn the_reference_of_the_api_is_what_its_description_says() {
+fn api_reference_equals_the_openapi_description() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/admin/openapi.json");
     let api = json(&std::fs::read_to_string(path).unwrap());
     let mut page = format!(
@@ -84,11 +84,11 @@ fn the_reference_of_the_api_is_what_its_description_says() {
             }
         }
     }
-    page_is("api.md", &page);
+    assert_page("api.md", &page);
 }
 
-/// The endpoints in the first column of the page's table, as `get /api/v1/rules`, each with the names in its query. Behind the first, a
-/// cell may have other methods of its path, or other ends of it.
+/// The endpoints in the first column of the page's table, as `get /api/v1/rules`, each with its query
+/// parameters. After the first endpoint, a cell may list other methods of the path, or other last segments.
 fn endpoints_of(page: &str) -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
     let table = page.split("\n### ").next().unwrap();
@@ -114,29 +114,29 @@ fn endpoints_of(page: &str) -> BTreeMap<String, Vec<String>> {
     found
 }
 
-// Seen failing on: a row that was left out, a path that was renamed, a name in a query that there is not.
+// Seen failing on: a missing row, a renamed path, a query parameter that does not exist.
 #[test]
-fn the_page_of_endpoints_has_every_route_of_the_admin_port_and_no_other() {
-    let told = endpoints_of(include_str!("../../../../docs/reference/http.md"));
-    let names: BTreeSet<String> = told.keys().cloned().collect();
+fn endpoint_page_lists_exactly_the_admin_routes() {
+    let endpoints = endpoints_of(include_str!("../../../../docs/reference/http.md"));
+    let names: BTreeSet<String> = endpoints.keys().cloned().collect();
     assert_eq!(names, routed());
     let api = json(include_str!("../../src/admin/openapi.json"));
-    for (route, names) in &told {
+    for (route, names) in &endpoints {
         let (method, path) = route.split_once(' ').unwrap();
         let parameters = api["paths"][path][method]["parameters"].as_array().into_iter().flatten();
-        let known: Vec<&str> = parameters.map(|one| text(&followed(&api, one)["name"])).collect();
+        let parameters: Vec<&str> = parameters.map(|one| text(&dereferenced(&api, one)["name"])).collect();
         for name in names {
-            assert!(known.contains(&name.as_str()), "{route} takes no `{name}`: {known:?}");
+            assert!(parameters.contains(&name.as_str()), "{route} takes no `{name}`: {parameters:?}");
         }
     }
 }
 
 fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
+    value.as_str().unwrap_or_else(|| panic!("{value} is not a text"))
 }
 
-/// What a value is, or what it refers to.
-fn followed<'a>(api: &'a Value, value: &'a Value) -> &'a Value {
+/// The value itself, or the target of its `$ref`.
+fn dereferenced<'a>(api: &'a Value, value: &'a Value) -> &'a Value {
     value["$ref"].as_str().map_or(value, |path| api.pointer(path.trim_start_matches('#')).unwrap())
 }
 
@@ -146,7 +146,8 @@ fn add(page: &mut String, api: &Value, name: &str, operation: &Value) {
         write!(page, " {more}").unwrap();
     }
     page.push('\n');
-    let parameters = operation["parameters"].as_array().into_iter().flatten().map(|one| followed(api, one));
+    let parameters =
+        operation["parameters"].as_array().into_iter().flatten().map(|one| dereferenced(api, one));
     let parameters: Vec<&Value> = parameters.filter(|one| one["in"] != "header").collect();
     if !parameters.is_empty() {
         page.push_str("\n| | |\n|---|---|\n");

@@ -1,4 +1,4 @@
-//! What axe finds in each view, light and dark; tests of other states ask it as well.
+//! Accessibility: axe's findings in each view, light and dark. Tests of other states use it as well.
 
 use crate::page::{Dashboard, VIEWS};
 use crate::scene::{RULES, ask, traffic};
@@ -6,12 +6,12 @@ use hivemind_testkit::Server;
 use hivemind_testkit::may_be_missing;
 use serde_json::json;
 
-/// All that axe knows of, and what differs with the colours alone.
+/// All rules of axe, and those that depend on the colors alone.
 const ALL: &str = "";
-const COLOURS: &str = ", runOnly: ['color-contrast']";
+const COLORS: &str = ", runOnly: ['color-contrast']";
 
-/// The violations that keep somebody from something, in a few words each.
-async fn is_clear(page: &mut Dashboard, rules: &str, what: &str) {
+/// Asserts that axe finds no serious violation.
+async fn assert_no_violation(page: &mut Dashboard, rules: &str, what: &str) {
     let run = format!(
         "axe.run(document, {{resultTypes: ['violations']{rules}}}).then(found => found.violations\
          .filter(one => ['serious', 'critical'].includes(one.impact))\
@@ -20,8 +20,8 @@ async fn is_clear(page: &mut Dashboard, rules: &str, what: &str) {
     assert_eq!(page.value(&run).await, json!([]), "{what}");
 }
 
-/// Puts it into the page; says whether it is there to be put.
-async fn is_there(page: &mut Dashboard) -> bool {
+/// Injects axe into the page; false if axe is not installed.
+async fn inject(page: &mut Dashboard) -> bool {
     let Some(axe) = std::env::var_os("HIVEMIND_AXE") else {
         assert!(may_be_missing(), "HIVEMIND_AXE is not set; `./test` installs axe");
         return false;
@@ -32,24 +32,24 @@ async fn is_there(page: &mut Dashboard) -> bool {
     true
 }
 
-/// That nothing of what is seen now keeps somebody from something, light or dark.
-pub(crate) async fn finds_nothing(page: &mut Dashboard, what: &str) {
-    if !is_there(page).await {
+/// Asserts that the present state has no serious violation, light or dark.
+pub(crate) async fn assert_no_violations(page: &mut Dashboard, what: &str) {
+    if !inject(page).await {
         return;
     }
-    page.is_of("dark").await;
-    is_clear(page, COLOURS, &format!("{what}, dark")).await;
-    page.is_of("light").await;
-    is_clear(page, ALL, &format!("{what}, light")).await;
+    page.set_color_scheme("dark").await;
+    assert_no_violation(page, COLORS, &format!("{what}, dark")).await;
+    page.set_color_scheme("light").await;
+    assert_no_violation(page, ALL, &format!("{what}, light")).await;
 }
 
-// Seen failing on: a view that never shows what it was asked for; text in a lighter grey.
+// Seen failing on: a view that never shows its content; text in a lighter grey.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn axe_finds_nothing_serious_in_any_view_light_or_dark() {
+async fn axe_finds_no_serious_violation_in_any_view() {
     let server = Server::with_rules(RULES).await;
     let _requests = traffic(&server).await;
     let mut page = Dashboard::live(server.admin).await;
-    page.says("user=mallory").await;
+    page.wait_for("user=mallory").await;
     assert_eq!(ask(server.admin, "shop", &[("address", "192.0.2.9")]).await, 200);
     for (view, _) in VIEWS {
         page.view(view).await;
@@ -61,34 +61,34 @@ async fn axe_finds_nothing_serious_in_any_view_light_or_dark() {
             }
             "keys" => {
                 page.click("button.as-link", "user=mallory").await;
-                page.says("0 left").await;
+                page.wait_for("0 left").await;
                 page.click("button", "Block…").await;
                 page.until("document.querySelector('dialog[open]')").await;
-                finds_nothing(&mut page, "a question").await;
+                assert_no_violations(&mut page, "a question").await;
                 page.click("dialog button", "Block").await;
-                page.says("Blocked until").await;
+                page.wait_for("Blocked until").await;
             }
             "explain" => {
                 page.fill("Domain", 0, "shop").await;
                 page.fill("Key", 0, "user").await;
                 page.click("button", "Explain").await;
-                page.says("Step by step").await;
+                page.wait_for("Step by step").await;
             }
             "what-if" => {
-                page.click("button", "Begin with the rules in force").await;
+                page.click("button", "Start with the active rules").await;
                 page.until("document.querySelector('textarea').value.includes('shop')").await;
                 page.click("button", "Try it").await;
-                page.says("Whom it would have met").await;
+                page.wait_for("Affected keys").await;
             }
             _ => {}
         }
-        finds_nothing(&mut page, view).await;
-        // Of the views whose tables and forms are laid out otherwise where it is narrow; colours are the same there.
-        if ["overview", "keys", "what-if"].contains(&view) && is_there(&mut page).await {
-            page.is_wide(360, 740).await;
-            is_clear(&mut page, ALL, &format!("{view}, narrow")).await;
-            page.is_wide(1280, 900).await;
+        assert_no_violations(&mut page, view).await;
+        // Narrow only in the views whose tables and forms have another layout there; colors are the same.
+        if ["overview", "keys", "what-if"].contains(&view) && inject(&mut page).await {
+            page.set_size(360, 740).await;
+            assert_no_violation(&mut page, ALL, &format!("{view}, narrow")).await;
+            page.set_size(1280, 900).await;
         }
     }
-    page.is_clean().await;
+    page.assert_clean().await;
 }

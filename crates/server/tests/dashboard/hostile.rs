@@ -1,4 +1,4 @@
-//! Whatever clients send is shown as text and does nothing.
+//! Text from clients is displayed as text and never executed.
 
 use crate::page::{Dashboard, VIEWS};
 use crate::scene::ask;
@@ -14,7 +14,7 @@ descriptors:
 "#;
 const DOMAIN: &str = "<b onclick=evil()>shop</b>";
 
-/// Values, and how each is seen.
+/// Values, and how each is displayed.
 fn values() -> [(String, &'static str); 9] {
     [
         ("<script>evil()</script>".to_owned(), "<script>evil()</script>"),
@@ -27,13 +27,13 @@ fn values() -> [(String, &'static str); 9] {
         ),
         ("x".repeat(1 << 16), "xxxxxxxxxxxx…"),
         ("javascript:evil()//${evil()}{{evil()}}".to_owned(), "javascript:evil()//${evil()}{{evil()}}"),
-        // Letters of those who write from the right; what comes after them does not go round with them.
+        // Right-to-left letters; the text after them keeps its direction.
         ("שלום 123".to_owned(), "שלום 123"),
         ("مرحبا 456".to_owned(), "مرحبا 456"),
     ]
 }
 
-/// Does what brings keys, or what is made of them, into a view, and waits until the view shows one.
+/// Brings keys, or results made of them, into a view and waits until the view shows one.
 async fn show(page: &mut Dashboard, view: &str) {
     match view {
         "explain" => {
@@ -41,26 +41,26 @@ async fn show(page: &mut Dashboard, view: &str) {
             page.fill("Key", 0, "<img src=x onerror=evil()>").await;
             page.fill("Value", 0, "\u{202e}gnp").await;
             page.click("button", "Explain").await;
-            page.says("1 per hour").await;
+            page.wait_for("1 per hour").await;
         }
         "what-if" => {
-            page.click("button", "Begin with the rules in force").await;
+            page.click("button", "Start with the active rules").await;
             page.until("document.querySelector('textarea').value.includes('evil')").await;
             page.click("button", "Try it").await;
-            page.says("Nothing would have been different.").await;
+            page.wait_for("Nothing would have been different.").await;
         }
         _ => {}
     }
     match view {
-        "overview" | "keys" | "decisions" | "what-if" => page.says("<script>evil()</script>").await,
-        "rules" => page.says("</table><script>evil()</script>").await,
-        "explain" => page.says("⟨202E⟩gnp").await,
+        "overview" | "keys" | "decisions" | "what-if" => page.wait_for("<script>evil()</script>").await,
+        "rules" => page.wait_for("</table><script>evil()</script>").await,
+        "explain" => page.wait_for("⟨202E⟩gnp").await,
         _ => page.until("!document.querySelector('main').innerText.includes('Loading…')").await,
     }
 }
 
-/// Everybody is refused at least once; the first most of all: there is room for a few only in the overview.
-async fn refuses_all(admin: SocketAddr) {
+/// Causes a refusal of every key, most for the first: the overview has room for a few only.
+async fn refuse_all(admin: SocketAddr) {
     for (number, (value, _)) in values().into_iter().enumerate() {
         for _ in 0..if number == 0 { 6 } else { 3 } {
             ask(admin, DOMAIN, &[("user", &value)]).await;
@@ -71,16 +71,17 @@ async fn refuses_all(admin: SocketAddr) {
     }
 }
 
-/// No view has an element of theirs in it, a character that is not seen, or more than can be read.
-async fn is_text_in_each_view(page: &mut Dashboard) {
+/// Asserts that no view contains an element from a value, an invisible character, or more text than a reader
+/// can use.
+async fn assert_text_in_each_view(page: &mut Dashboard) {
     for (view, _) in VIEWS {
         page.view(view).await;
         show(page, view).await;
-        let shown = page.text().await;
-        assert!(shown.len() < 40_000, "{view} shows {} characters", shown.len());
-        let hidden = shown.find(|c: char| c.is_control() && c != '\n' && c != '\t');
+        let text = page.text().await;
+        assert!(text.len() < 40_000, "{view} shows {} characters", text.len());
+        let hidden = text.find(|c: char| c.is_control() && c != '\n' && c != '\t');
         assert_eq!(hidden, None, "{view}");
-        assert!(!shown.contains(['\u{202e}', '\u{2066}']), "{view}");
+        assert!(!text.contains(['\u{202e}', '\u{2066}']), "{view}");
         assert_eq!(
             page.value("document.querySelectorAll('main :is(img, script, iframe, b, [onclick])').length")
                 .await,
@@ -90,38 +91,38 @@ async fn is_text_in_each_view(page: &mut Dashboard) {
     }
 }
 
-/// Each value is seen as it is, or as much of it as is kept.
-async fn is_seen_as_it_is(page: &mut Dashboard) {
+/// Asserts that each value is displayed completely, or as much of it as is kept.
+async fn assert_values_displayed(page: &mut Dashboard) {
     page.view("keys").await;
-    for (_, seen) in values() {
-        page.says(seen).await;
+    for (_, text) in values() {
+        page.wait_for(text).await;
     }
-    // Where a value begins, and what is beside it, is the page's to say.
+    // The page decides where a value begins and what is next to it.
     let apart = "[...document.querySelectorAll('tbody .value')].filter(one => /^[שم]/.test(one.textContent)).map(one => \
         one.tagName === 'BDI' && one.getBoundingClientRect().left >= one.parentElement.querySelector('.entry-key').getBoundingClientRect().right)";
     assert_eq!(page.value(apart).await, json!([true, true, true, true]), "refused and spent, each of both");
-    // Of the long one the beginning is kept: whoever clicked on it would look another one up.
-    page.says("longer than what is kept, or hashed: look it up by hand").await;
+    // Only the beginning of the long value is kept: a link to it would look up another key.
+    page.wait_for("truncated or hashed: look it up by hand").await;
     let long =
         "[...document.querySelectorAll('button')].filter(one => one.textContent.includes('xxxxxxxx')).length";
     assert_eq!(page.value(long).await, 0);
     page.view("decisions").await;
-    page.says("⟨202E⟩cod.exe⟨2066⟩").await;
+    page.wait_for("⟨202E⟩cod.exe⟨2066⟩").await;
     page.view("rules").await;
-    page.says("</table><script>evil()</script>").await;
+    page.wait_for("</table><script>evil()</script>").await;
 }
 
-/// What is done to one is done to exactly this one.
-async fn is_done_to_this_one(page: &mut Dashboard, admin: SocketAddr) {
+/// Asserts that an action on one key applies to exactly this key.
+async fn assert_action_applies_to_key(page: &mut Dashboard, admin: SocketAddr) {
     page.view("keys").await;
     page.click("button.as-link", "⟨202E⟩cod.exe").await;
-    page.says("0 left").await;
+    page.wait_for("0 left").await;
     page.click("button", "Reset…").await;
     page.click("dialog button", "Reset").await;
-    page.says("1 left").await;
+    page.wait_for("1 left").await;
     assert_eq!(ask(admin, DOMAIN, &[("user", "\u{202e}cod.exe\u{2066}")]).await, 200);
     page.click("button.as-link", "⟨00⟩⟨07⟩").await;
-    // A field has no line breaks, and what is left in it is another key.
+    // A field has no line breaks: the value without them would be another key.
     page.until(
         "[...document.querySelectorAll('button')].find(one => one.textContent === 'Look up').disabled",
     )
@@ -129,30 +130,30 @@ async fn is_done_to_this_one(page: &mut Dashboard, admin: SocketAddr) {
     page.click("button", "Block…").await;
     page.click("dialog button", "Block").await;
     page.until("document.querySelector('.blocked')").await;
-    // The server keeps the beginning of a long value only; who asks for all of it is shown no more than that, either.
+    // The server keeps only the beginning of a long value, and the page shows no more of it.
     page.fill("Domain", 0, DOMAIN).await;
     page.fill("Key", 0, "user").await;
     page.fill("Value", 0, &"x".repeat(1 << 16)).await;
     page.click("button", "Look up").await;
     page.until("document.querySelector('.key-head h2').textContent.endsWith('xxx…')").await;
-    let shown = page.text().await;
-    assert!(shown.len() < 10_000, "{} characters", shown.len());
+    let text = page.text().await;
+    assert!(text.len() < 10_000, "{} characters", text.len());
 }
 
-// Seen failing on: `tell` that sets `innerHTML`, which the policy stops; characters that are not seen, left as they are;
-// values that are not cut, or not kept apart from what is beside them.
+// Seen failing on: a DOM helper that sets `innerHTML`, which the policy stops; invisible characters left as
+// they are; values that are neither truncated nor isolated from the text next to them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hostile_keys_are_shown_as_text_and_do_nothing() {
+async fn hostile_keys_are_shown_as_inert_text() {
     let server = Setup::rules(RULES).start().await;
-    refuses_all(server.admin).await;
+    refuse_all(server.admin).await;
     let mut page = Dashboard::live(server.admin).await;
     page.value("window.evil = () => { window.ran = true; }").await;
-    is_text_in_each_view(&mut page).await;
-    is_seen_as_it_is(&mut page).await;
-    is_done_to_this_one(&mut page, server.admin).await;
-    // What every object has is no view.
+    assert_text_in_each_view(&mut page).await;
+    assert_values_displayed(&mut page).await;
+    assert_action_applies_to_key(&mut page, server.admin).await;
+    // Names that every object has are not views.
     page.value("location.hash = '#/toString'").await;
     page.until("document.querySelector('h1').textContent === 'Overview'").await;
     assert!(page.value("window.ran").await.is_null(), "a script of a client ran");
-    page.is_clean().await;
+    page.assert_clean().await;
 }

@@ -1,4 +1,4 @@
-//! What the page says of one key, and of what was done to it: no more than what is so.
+//! The view of one key and the notices of actions on it.
 
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask};
@@ -6,7 +6,7 @@ use hivemind_testkit::{Server, Setup};
 
 const NOTICES: &str = "document.getElementById('alerts').innerText";
 
-async fn looks_up(page: &mut Dashboard, key: &str, value: &str) {
+async fn look_up(page: &mut Dashboard, key: &str, value: &str) {
     page.view("keys").await;
     page.fill("Domain", 0, "shop").await;
     page.fill("Key", 0, key).await;
@@ -14,47 +14,48 @@ async fn looks_up(page: &mut Dashboard, key: &str, value: &str) {
     page.click("button", "Look up").await;
 }
 
-// Guards against: the page as it was, which said that every request is refused and that it is blocked, and no more.
+// Guards against: the earlier page, which stated that every request is refused, without the condition.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_block_that_meets_nobody_says_so_before_and_after() {
+async fn block_without_limit_shows_a_note_before_and_after() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
-    looks_up(&mut page, "nobody", "a").await;
-    page.says("No rule limits this key.").await;
+    look_up(&mut page, "color", "a").await;
+    page.wait_for("No rule limits this key.").await;
     page.click("button", "Block…").await;
     page.until("document.querySelector('dialog').innerText.includes('No rule limits it')").await;
     page.click("dialog button", "Block").await;
     page.until(&format!("{NOTICES}.includes('No rule limits it')")).await;
-    assert_eq!(ask(server.admin, "shop", &[("nobody", "a")]).await, 200);
-    // Which rule answers is not all there is to say of it.
+    assert_eq!(ask(server.admin, "shop", &[("color", "a")]).await, 200);
+    // The explanation of the matching rule also mentions the block.
     page.view("explain").await;
     page.fill("Domain", 0, "shop").await;
-    page.fill("Key", 0, "nobody").await;
+    page.fill("Key", 0, "color").await;
     page.fill("Value", 0, "a").await;
     page.click("button", "Explain").await;
-    page.says("whatever the rule says").await;
-    page.is_clean().await;
+    page.wait_for("whatever the rule says").await;
+    page.assert_clean().await;
 }
 
-// Guards against: the page as it was: "Reset: 0 counters.", in green.
+// Guards against: the earlier page: "Reset: 0 counters.", in green.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reset_that_reaches_nothing_says_why() {
+async fn reset_without_effect_shows_the_reason() {
     let server = Setup::rules(RULES).with("rate_limiting.max_keys", "1").start().await;
     for name in ["first", "second", "third"] {
         ask(server.admin, "shop", &[("user", name)]).await;
     }
     let mut page = Dashboard::live(server.admin).await;
-    looks_up(&mut page, "user", "second").await;
+    look_up(&mut page, "user", "second").await;
     page.click("button", "Reset…").await;
     page.click("dialog button", "Reset").await;
     page.until(&format!("{NOTICES}.includes('not 1 counter')")).await;
     page.until("document.querySelector('#alerts .bad').innerText.includes('rate_limiting.max_keys')").await;
-    page.is_clean().await;
+    page.assert_clean().await;
 }
 
-// Guards against: the first sixteen parts in the fields, which are another key; a part without a name that is left out.
+// Guards against: the first sixteen entries in the fields, which are another key; an entry without a name that
+// is left out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_the_fields_cannot_hold_is_not_looked_up_as_another() {
+async fn key_that_does_not_fit_the_fields_is_not_looked_up() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
     for (entries, holds) in [
@@ -62,18 +63,19 @@ async fn a_key_that_the_fields_cannot_hold_is_not_looked_up_as_another() {
         ("Array.from({length: 17}, (_, number) => ({key: `k${number}`, value: 'v'}))", false),
         ("[{key: 'user', value: 'ada'}, {key: '', value: 'v'}]", false),
     ] {
-        let written = format!(
+        let fields = format!(
             "import('/assets/descriptor.js').then(({{descriptorFields}}) => {{ const fields = descriptorFields(); \
              const submit = fields.submit('Look up'); fields.write('shop', {entries}); return !submit.disabled; }})"
         );
-        assert_eq!(page.value(&written).await, holds, "{entries}");
+        assert_eq!(page.value(&fields).await, holds, "{entries}");
     }
-    page.is_clean().await;
+    page.assert_clean().await;
 }
 
-// Seen failing on: a part without its key that is left out, so that `plan=gold` is looked up, and can be blocked.
+// Seen failing on: an entry without its key that is left out, so that `plan=gold` is looked up and could be
+// blocked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_part_whose_key_is_deleted_is_not_left_out_without_a_word() {
+async fn entry_without_key_makes_the_form_invalid() {
     let rules = "
 domain: shop
 descriptors:
@@ -87,14 +89,14 @@ descriptors:
     }
     let mut page = Dashboard::live(server.admin).await;
     page.view("keys").await;
-    // The page writes it into the fields, which is no typing.
+    // Values that the page writes into the fields do not count as typed.
     page.click("button.as-link", "user=ada").await;
-    page.says("0 left").await;
+    page.wait_for("0 left").await;
     assert_eq!(page.value("document.querySelector('main form').checkValidity()").await, true);
     page.fill("Key", 1, "").await;
     assert_eq!(page.value("document.querySelector('main form').checkValidity()").await, false);
-    // Without its value, too, it is no part.
+    // An entry without both key and value is ignored.
     page.fill("Value", 1, "").await;
     assert_eq!(page.value("document.querySelector('main form').checkValidity()").await, true);
-    page.is_clean().await;
+    page.assert_clean().await;
 }

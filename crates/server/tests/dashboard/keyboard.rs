@@ -1,4 +1,4 @@
-//! Everything by the keyboard alone: through the navigation to a key, which is blocked and unblocked.
+//! Keyboard operation: from the navigation to a key, which is blocked and unblocked.
 
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask};
@@ -6,10 +6,10 @@ use hivemind_testkit::Server;
 
 const ADDRESS: [(&str, &str); 1] = [("address", "192.0.2.7")];
 
-// Seen failing on: views that are hidden behind a button; a question that does not say of which key; a notice that took the focus
-// with it.
+// Seen failing on: views hidden behind a button; a confirmation that does not name the key; a notice that took
+// the focus with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_is_blocked_and_unblocked_by_the_keyboard_alone() {
+async fn key_is_blocked_and_unblocked_by_keyboard_alone() {
     let server = Server::with_rules(RULES).await;
     assert_eq!(ask(server.admin, "shop", &ADDRESS).await, 200);
     let mut page = Dashboard::live(server.admin).await;
@@ -29,12 +29,12 @@ async fn a_key_is_blocked_and_unblocked_by_the_keyboard_alone() {
     page.write(ADDRESS[0].1).await;
     page.press("Enter").await;
     page.until("document.activeElement.closest('.key-head')").await;
-    page.says("100\u{202f}000 per hour").await;
+    page.wait_for("100\u{202f}000 per hour").await;
     page.tab_to("at.textContent === 'Block…'").await;
     page.press("Enter").await;
-    // The question has the focus, and Escape is no.
+    // The confirmation has the focus, and Escape cancels it.
     page.until("document.querySelector('dialog[open]').contains(document.activeElement)").await;
-    // Of which key it is asked is read out with the question.
+    // The key is read out with the question.
     let described = "document.getElementById(document.querySelector('dialog').getAttribute('aria-describedby')).textContent";
     page.until(&format!("{described}.includes('address=192.0.2.7 in shop')")).await;
     page.press("Escape").await;
@@ -55,18 +55,18 @@ async fn a_key_is_blocked_and_unblocked_by_the_keyboard_alone() {
     page.press("Enter").await;
     page.until("document.querySelector('.key-head') && !document.querySelector('.blocked')").await;
     assert_eq!(ask(server.admin, "shop", &ADDRESS).await, 200);
-    // A notice that goes takes nobody's focus with it.
-    page.value("import('/assets/dom.js').then(dom => dom.notify('It waits for somebody.', 'bad'))").await;
-    page.tab_to("at.closest('.notice')?.innerText.includes('It waits for somebody.')").await;
+    // A notice that disappears does not take the focus with it.
+    page.value("import('/assets/dom.js').then(dom => dom.notify('A notice that stays.', 'bad'))").await;
+    page.tab_to("at.closest('.notice')?.innerText.includes('A notice that stays.')").await;
     page.press("Enter").await;
-    page.until("!document.getElementById('alerts').innerText.includes('It waits for somebody.')").await;
+    page.until("!document.getElementById('alerts').innerText.includes('A notice that stays.')").await;
     assert_ne!(page.value("document.activeElement.tagName").await, "BODY");
-    page.is_clean().await;
+    page.assert_clean().await;
 }
 
-// Seen failing on: two of two given back, though a request that was refused is made good first.
+// Seen failing on: two of two returned, although a refused request is made good first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_has_spent_everything_is_reset_and_given_back() {
+async fn exhausted_key_is_granted_and_reset() {
     let server = Server::with_rules(RULES).await;
     let user = [("user", "ada")];
     for expected in [200, 200, 200, 429] {
@@ -74,19 +74,19 @@ async fn a_key_that_has_spent_everything_is_reset_and_given_back() {
     }
     let mut page = Dashboard::live(server.admin).await;
     page.view("keys").await;
-    // She is among those who are refused most, without anybody asking.
+    // The key is listed among the most refused.
     page.click("button.as-link", "user=ada").await;
-    page.says("0 left").await;
-    page.click("button", "Give back…").await;
+    page.wait_for("0 left").await;
+    page.click("button", "Return…").await;
     page.fill("Requests", 0, "2").await;
-    page.click("dialog button", "Give back").await;
-    // One of the two makes good for the request that was refused, and the page says so.
-    page.says("1 left").await;
+    page.click("dialog button", "Return").await;
+    // One of the two makes up for the refused request, and the page explains it.
+    page.wait_for("1 left").await;
     page.until("document.getElementById('alerts').innerText.includes('beyond the limit is made good first')")
         .await;
     assert_eq!(ask(server.admin, "shop", &user).await, 200);
     page.click("button", "Reset…").await;
     page.click("dialog button", "Reset").await;
-    page.says("3 left").await;
-    page.is_clean().await;
+    page.wait_for("3 left").await;
+    page.assert_clean().await;
 }

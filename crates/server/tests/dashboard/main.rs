@@ -1,5 +1,5 @@
-//! The dashboard in a real browser, against the real binary. Every test starts a browser and servers of its own on ports
-//! that the kernel chooses, and waits for events under a deadline.
+//! The dashboard in a real browser, against the real binary. Every test starts its own browser page and servers
+//! on ports that the kernel chooses, and waits for events under a deadline.
 
 #![expect(
     clippy::unwrap_used,
@@ -15,15 +15,15 @@ mod history;
 mod hostile;
 mod key;
 mod keyboard;
+mod layout;
 mod limits;
 mod link;
-mod looks;
+mod loading;
 mod mesh;
 mod page;
 mod pictures;
 mod policy;
-mod questions;
 mod rows;
+mod rules;
 mod scene;
 mod traffic;
-mod waiting;

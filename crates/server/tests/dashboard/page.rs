@@ -1,10 +1,10 @@
-//! The dashboard of a server, open in a browser.
+//! A server's dashboard, open in a browser.
 
 use hivemind_testkit::browser::Browser;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// All views, as the address names them, and their headings.
+/// All views, by their names in the URL, and their headings.
 pub(crate) const VIEWS: [(&str, &str); 8] = [
     ("overview", "Overview"),
     ("keys", "Keys"),
@@ -16,7 +16,7 @@ pub(crate) const VIEWS: [(&str, &str); 8] = [
     ("configuration", "Configuration"),
 ];
 
-/// More than these are on no page.
+/// The maximum number of Tab stops on a page.
 const MOST_STOPS: usize = 150;
 
 pub(crate) struct Dashboard {
@@ -25,12 +25,12 @@ pub(crate) struct Dashboard {
 }
 
 impl Dashboard {
-    /// Opens it; whatever it is asked for.
+    /// Opens it without waiting for data.
     pub(crate) async fn at(admin: SocketAddr) -> Self {
         Self::with(&admin.to_string(), "").await
     }
 
-    /// Opens it by a name, with a script that runs before any of its own.
+    /// Opens it by a host name, with a script that runs before the page's own.
     pub(crate) async fn with(host: &str, more: &str) -> Self {
         let mut browser = Browser::start().await;
         let script = "window.violations = []; addEventListener('securitypolicyviolation', event => \
@@ -40,12 +40,12 @@ impl Dashboard {
         let origin = format!("http://{host}");
         let url = format!("{origin}/");
         let mut page = Self { browser, origin };
-        page.is_wide(1280, 900).await;
+        page.set_size(1280, 900).await;
         page.browser.go(&url).await;
         page
     }
 
-    /// Opens it, and waits until it is told what happens.
+    /// Opens it and waits until the event stream is connected.
     pub(crate) async fn live(admin: SocketAddr) -> Self {
         let mut page = Self::at(admin).await;
         page.until("document.body.dataset.link === 'live'").await;
@@ -60,24 +60,24 @@ impl Dashboard {
         self.browser.value(expression).await
     }
 
-    /// A view, by its name in the address.
+    /// Opens a view by its name in the URL.
     pub(crate) async fn view(&mut self, name: &str) {
         let (_, heading) = VIEWS.iter().find(|(view, _)| *view == name).expect("a view");
         self.value(&format!("location.hash = '#/{name}'")).await;
         self.until(&format!("document.querySelector('h1').textContent === '{heading}'")).await;
     }
 
-    /// What is shown in the middle.
+    /// The text of the main area.
     pub(crate) async fn text(&mut self) -> String {
         self.value("document.querySelector('main').innerText").await.as_str().unwrap().to_owned()
     }
 
-    /// Waits for a text in the middle.
-    pub(crate) async fn says(&mut self, text: &str) {
+    /// Waits for a text in the main area.
+    pub(crate) async fn wait_for(&mut self, text: &str) {
         self.until(&format!("document.querySelector('main').innerText.includes({})", json!(text))).await;
     }
 
-    /// Clicks on the first element that fits and has this text.
+    /// Clicks the first matching element with this text.
     pub(crate) async fn click(&mut self, selector: &str, text: &str) {
         let found = format!(
             "[...document.querySelectorAll({})].find(one => one.textContent.includes({}))",
@@ -88,7 +88,7 @@ impl Dashboard {
         self.value(&format!("{found}.click()")).await;
     }
 
-    /// Fills a field by the text of its label.
+    /// Fills a field, by the text of its label.
     pub(crate) async fn fill(&mut self, label: &str, nth: usize, text: &str) {
         let field = format!(
             "document.getElementById([...document.querySelectorAll('label')].filter(one => one.textContent === {})[{nth}].htmlFor)",
@@ -102,14 +102,14 @@ impl Dashboard {
         self.value(&filled).await;
     }
 
-    /// Presses a key, as a person does.
+    /// Presses a key.
     pub(crate) async fn press(&mut self, key: &str) {
         let (code, text) = match key {
             "Tab" => (9, ""),
             "Enter" => (13, "\r"),
             " " => (32, " "),
             "Escape" => (27, ""),
-            other => panic!("the key {other} is not known here"),
+            other => panic!("the key {other} is not supported here"),
         };
         for kind in ["keyDown", "keyUp"] {
             let text = if kind == "keyDown" { text } else { "" };
@@ -119,62 +119,63 @@ impl Dashboard {
         }
     }
 
-    /// Types a text where the focus is.
+    /// Types a text into the focused element.
     pub(crate) async fn write(&mut self, text: &str) {
         self.browser.call("Input.insertText", json!({"text": text})).await;
     }
 
-    /// Goes on with Tab until the focus is where the expression says of `at`; everywhere on the way it can be seen.
+    /// Presses Tab until the expression is true for the focused element `at`; the focus must be visible at
+    /// every stop.
     pub(crate) async fn tab_to(&mut self, expression: &str) {
         for _ in 0..MOST_STOPS {
             self.press("Tab").await;
-            let looked = format!(
-                "(at => ({{found: Boolean({expression}), seen: at === document.body || getComputedStyle(at).outlineStyle !== 'none', \
+            let stop = format!(
+                "(at => ({{found: Boolean({expression}), isVisible: at === document.body || getComputedStyle(at).outlineStyle !== 'none', \
                  at: at.outerHTML.slice(0, 200)}}))(document.activeElement)"
             );
-            let looked = self.value(&looked).await;
-            assert_eq!(looked["seen"], true, "the focus is not seen at {}", looked["at"]);
-            if looked["found"] == true {
+            let stop = self.value(&stop).await;
+            assert_eq!(stop["isVisible"], true, "the focus is not visible at {}", stop["at"]);
+            if stop["found"] == true {
                 return;
             }
         }
-        panic!("Tab never comes to {expression}");
+        panic!("Tab does not reach {expression}");
     }
 
-    /// As wide as this.
-    pub(crate) async fn is_wide(&mut self, width: u32, height: u32) {
+    /// Sets the size of the window.
+    pub(crate) async fn set_size(&mut self, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
         self.browser.call("Emulation.setDeviceMetricsOverride", size).await;
     }
 
-    /// As a system with these colours shows it.
-    pub(crate) async fn is_of(&mut self, scheme: &str) {
-        self.prefers("color-scheme", scheme).await;
+    /// Emulates a system color scheme.
+    pub(crate) async fn set_color_scheme(&mut self, scheme: &str) {
+        self.set_media_feature("color-scheme", scheme).await;
     }
 
-    /// As a system shows it whose owner wants this, and of all else nothing.
-    pub(crate) async fn prefers(&mut self, what: &str, how: &str) {
+    /// Emulates one media feature and resets all others.
+    pub(crate) async fn set_media_feature(&mut self, what: &str, how: &str) {
         let features = json!([{"name": format!("prefers-{what}"), "value": how}]);
         self.browser.call("Emulation.setEmulatedMedia", json!({"features": features})).await;
     }
 
-    /// The addresses that were asked for.
-    pub(crate) fn asked(&self) -> impl Iterator<Item = &str> {
+    /// The URLs that were requested.
+    pub(crate) fn requested_urls(&self) -> impl Iterator<Item = &str> {
         self.browser.happened("Network.requestWillBeSent").filter_map(|sent| sent["request"]["url"].as_str())
     }
 
-    /// That nothing ran that is not of the page, nothing failed, and nobody else was asked.
-    pub(crate) async fn is_clean(&mut self) {
+    /// Asserts that no foreign code ran, nothing failed, and no other origin was contacted.
+    pub(crate) async fn assert_clean(&mut self) {
         assert_eq!(self.value("window.violations").await, json!([]), "the policy was violated");
         assert_eq!(self.browser.happened("Page.javascriptDialogOpening").count(), 0, "a dialog was opened");
         let thrown: Vec<&Value> = self.browser.happened("Runtime.exceptionThrown").collect();
         assert!(thrown.is_empty(), "{thrown:?}");
-        let logged = self.browser.happened("Log.entryAdded").map(|told| &told["entry"]);
+        let logged = self.browser.happened("Log.entryAdded").map(|event| &event["entry"]);
         let logged: Vec<&Value> = logged.filter(|entry| entry["source"] == "security").collect();
         assert!(logged.is_empty(), "{logged:?}");
         for sent in self.browser.happened("Network.requestWillBeSent") {
             let url = sent["request"]["url"].as_str().unwrap();
-            assert!(url.starts_with(&self.origin) || url == "about:blank", "{url} was asked for");
+            assert!(url.starts_with(&self.origin) || url == "about:blank", "{url} was requested");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! The pictures of the guide, of a real mesh under traffic. They are made anew when `HIVEMIND_PICTURES` names the folder:
+//! The guide's pictures, of a real mesh under traffic. They are written if `HIVEMIND_PICTURES` names a folder:
 //!
 //!     HIVEMIND_PICTURES=docs/pictures cargo nextest run --release -p hivemind-rl --test dashboard -E 'test(pictures)' --no-capture
 //!
-//! Six nodes and a browser: without `--release` two cores are too slow for it, and it says so.
+//! Six nodes and a browser: without `--release` two cores are too slow, and the test reports it.
 
 use crate::page::Dashboard;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hivemind_testkit::mesh::{Authority, Node, all_are_members, with_files};
+use hivemind_testkit::mesh::{MeshAuthority, Node, all_are_members, with_files};
 use hivemind_testkit::{Client, Setup, request};
 use serde_json::json;
 use std::path::Path;
@@ -43,7 +43,8 @@ const USERS: [&str; 8] = ["ada", "bob", "carol", "dave", "erin", "frank", "grace
 
 const MOST_WAITING: usize = 64;
 
-/// What comes in a fortieth of a second, by its number: some of everything, and from the twentieth second on more of one.
+/// The requests of a fortieth of a second, by its number: some of everything, and more of one from the
+/// twentieth second.
 fn requests(tick: u64) -> Vec<(&'static str, String)> {
     let drawn = |salt: u64| {
         let mixed = tick.wrapping_add(salt << 40).wrapping_mul(6_364_136_223_846_793_005);
@@ -71,7 +72,7 @@ fn requests(tick: u64) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Sends them when they are due, however long answers take.
+/// Sends the requests when they are due, without waiting for earlier responses.
 async fn send(client: Client) {
     let mut ticks = tokio::time::interval(Duration::from_millis(25));
     let waiting = Arc::new(Semaphore::new(MOST_WAITING));
@@ -88,30 +89,30 @@ async fn send(client: Client) {
     }
 }
 
-fn node(authority: &Authority, name: &str, peers: &[std::net::SocketAddr]) -> Setup {
+fn node(authority: &MeshAuthority, name: &str, peers: &[std::net::SocketAddr]) -> Setup {
     let setup = Setup::new().rules_at("rules");
     for (file, text) in [("edge", RULES), ("api", API), ("login", LOGIN)] {
         setup.write(&format!("rules/{file}.yaml"), text);
     }
-    with_files(setup, &authority.certified(name, &[]), peers)
+    with_files(setup, &authority.certificate_folder(name, &[]), peers)
         .with("rate_limiting.staleness_threshold_ms", "2000")
-        // As it is by default: tests wait longer, and the picture would be of that.
+        // The default: other tests use a longer timeout, which the picture would show.
         .with("mesh.ask_timeout_ms", "15")
 }
 
-/// As high as what there is to be seen, so that no table is cut off.
-async fn is_whole(page: &mut Dashboard) {
-    page.is_wide(1440, 1000).await;
+/// Sets the height to that of the content, so that no table is cut off.
+async fn set_full_height(page: &mut Dashboard) {
+    page.set_size(1440, 1000).await;
     let high = page.value("document.documentElement.scrollHeight").await.as_u64().unwrap();
-    page.is_wide(1440, u32::try_from(high).unwrap().clamp(1000, 2000)).await;
+    page.set_size(1440, u32::try_from(high).unwrap().clamp(1000, 2000)).await;
 }
 
 async fn picture(page: &mut Dashboard, folder: &Path, name: &str) {
-    // What moves into its place has come there, and what was said is out of the picture.
+    // Animations have ended, and notices are removed.
     page.value("document.getElementById('alerts').replaceChildren()").await;
     page.value("document.activeElement.blur()").await;
     page.value("new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))").await;
-    // A picture of a table that is cut off at its panel's edge shows nobody what is in it.
+    // A table that is cut off at its panel's edge is useless in a picture.
     let cut = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel)";
     assert_eq!(page.value(cut).await, json!([]), "{name}: wider than their panels");
     let taken = page.browser.call("Page.captureScreenshot", json!({"format": "png"})).await;
@@ -120,62 +121,62 @@ async fn picture(page: &mut Dashboard, folder: &Path, name: &str) {
     std::fs::write(folder.join(format!("dashboard-{name}.png")), bytes).unwrap();
 }
 
-/// One key that is blocked, and another looked at.
-async fn of_one_key(page: &mut Dashboard, folder: &Path) {
+/// A blocked key, and another one that is looked up.
+async fn picture_key(page: &mut Dashboard, folder: &Path) {
     page.view("keys").await;
     page.click("button.as-link", "198.51.100.7").await;
-    page.says("per second").await;
+    page.wait_for("per second").await;
     page.click("button", "Block…").await;
     page.click("dialog button", "Block").await;
     page.until("document.querySelector('.blocked')").await;
     page.click("button.as-link", "198.51.100.66").await;
     page.until("document.querySelector('.key-head h2').textContent.includes('198.51.100.66') && document.querySelector('.key .limit')").await;
-    is_whole(page).await;
+    set_full_height(page).await;
     picture(page, folder, "keys").await;
 }
 
-/// Other rules, tried on what has just come.
-async fn of_what_if(page: &mut Dashboard, folder: &Path) {
-    page.is_wide(1440, 1000).await;
+/// Other rules, simulated on the recent requests.
+async fn picture_simulation(page: &mut Dashboard, folder: &Path) {
+    page.set_size(1440, 1000).await;
     page.view("what-if").await;
-    page.click("button", "Begin with the rules in force").await;
+    page.click("button", "Start with the active rules").await;
     page.until("document.querySelector('textarea').value.includes('domain')").await;
     let changed = "for (const area of document.querySelectorAll('textarea')) area.value = area.value.replace('requests_per_unit: 300', 'requests_per_unit: 120')";
     page.value(changed).await;
     page.click("button", "Try it").await;
-    page.says("Whom it would have met").await;
+    page.wait_for("Affected keys").await;
     picture(page, folder, "what-if").await;
 }
 
-/// A peer that is gone: on the map, and on a telephone.
-async fn of_one_that_died(page: &mut Dashboard, folder: &Path) {
-    // The map grows with the window, and all peers are to be seen below it.
-    page.is_wide(1440, 1320).await;
+/// A dead peer, on the map and on a phone.
+async fn picture_dead_peer(page: &mut Dashboard, folder: &Path) {
+    // The map grows with the window, and all peers must be visible below it.
+    page.set_size(1440, 1320).await;
     page.view("mesh").await;
     page.until("document.querySelectorAll('.map .peer.dead').length === 1").await;
     page.until("[...document.querySelectorAll('.map .peer.alive .more')].every(one => /^[1-9].* rights$/.test(one.textContent))").await;
     picture(page, folder, "mesh").await;
-    page.is_wide(390, 844).await;
+    page.set_size(390, 844).await;
     page.view("overview").await;
-    page.says("The peer hnd-1 is dead.").await;
+    page.wait_for("The peer hnd-1 is dead.").await;
     picture(page, folder, "narrow").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
+async fn guide_pictures_are_written_if_a_folder_is_given() {
     let Some(folder) = std::env::var_os("HIVEMIND_PICTURES") else { return };
     // Tests run in the folder of their crate.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
-    let authority = Authority::new();
+    let authority = MeshAuthority::new();
     let mut nodes: Vec<Node> = Vec::new();
     for name in ["ber-1", "fra-1", "ams-1", "lon-1", "nyc-1", "hnd-1"] {
-        let known: Vec<_> = nodes.first().map(|node| node.mesh).into_iter().collect();
-        nodes.push(Node::start(node(&authority, name, &known)).await);
+        let bootstrap: Vec<_> = nodes.first().map(|node| node.mesh).into_iter().collect();
+        nodes.push(Node::start(node(&authority, name, &bootstrap)).await);
     }
     all_are_members(&nodes).await;
     let mut page = Dashboard::live(nodes[0].admin).await;
-    page.is_wide(1440, 1000).await;
-    page.is_of("light").await;
+    page.set_size(1440, 1000).await;
+    page.set_color_scheme("light").await;
     for node in nodes.iter().take(2) {
         tokio::spawn(send(node.client().await));
     }
@@ -183,21 +184,21 @@ async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
         let line = "document.querySelector('.chart .allowed .line').getAttribute('d').match(/L/g).length";
         page.until(&format!("{line} >= {seconds}")).await;
     }
-    // On a machine that has no time for it the picture would be of that, and of nothing else.
-    // Of a domain that is asked a few times a second the p99 is its slowest, so one moment says little.
+    // A machine that is too slow would show only that. The p99 of a domain with a few requests per second is
+    // its slowest request, so one sample is not enough.
     page.until(
         "[...document.querySelectorAll('.tile dd, td')].every(one => !one.textContent.startsWith('≥'))",
     )
     .await;
-    is_whole(&mut page).await;
+    set_full_height(&mut page).await;
     picture(&mut page, &folder, "overview-light").await;
-    page.is_of("dark").await;
+    page.set_color_scheme("dark").await;
     picture(&mut page, &folder, "overview-dark").await;
-    page.is_of("light").await;
-    of_one_key(&mut page, &folder).await;
-    of_what_if(&mut page, &folder).await;
+    page.set_color_scheme("light").await;
+    picture_key(&mut page, &folder).await;
+    picture_simulation(&mut page, &folder).await;
     // Killed by its handle, for the map.
     nodes.truncate(5);
-    of_one_that_died(&mut page, &folder).await;
-    page.is_clean().await;
+    picture_dead_peer(&mut page, &folder).await;
+    page.assert_clean().await;
 }

@@ -1,13 +1,12 @@
-//! What the page's policy forbids, asked of the browser itself: a policy that is only compared with its own text says
-//! nothing of what a foreign script, a foreign style or a foreign page could do.
+//! The content security policy, as the browser enforces it: comparing the header with its own text would not
+//! show what a foreign script, style or page can do.
 
 use crate::page::Dashboard;
 use crate::scene::RULES;
 use hivemind_testkit::{Setup, get};
 
-/// Whatever somebody would try who has got a text of theirs into the page. Some of it throws, and some of it is only
-/// not done.
-const TRIED: &str = r"(() => {
+/// Attempts of an attacker whose text got into the page. Some throw, and some have no effect.
+const ATTEMPTS: &str = r"(() => {
     const added = (name, set) => { const one = document.createElement(name); set(one); document.body.append(one); return one; };
     const ways = [
         () => added('script', one => { one.textContent = 'window.ran = 1'; }),
@@ -27,7 +26,7 @@ const TRIED: &str = r"(() => {
     for (const way of ways) try { way(); } catch {}
 })()";
 
-/// What the browser says to have refused, by the part of the policy that refuses it.
+/// The violations that the browser reports, by directive.
 const REFUSED: [&str; 9] = [
     "require-trusted-types-for",
     "style-src-elem inline",
@@ -40,21 +39,21 @@ const REFUSED: [&str; 9] = [
     "connect-src http://foreign.invalid/",
 ];
 
-// Seen failing on: a policy without trusted types, without `base-uri`, and one that takes styles within the page.
+// Seen failing on: a policy without trusted types, without `base-uri`, and with inline styles.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_foreign_runs_in_the_page_styles_it_or_is_asked_for_by_it() {
+async fn content_policy_blocks_foreign_code_and_requests() {
     let server = Setup::rules(RULES).start().await;
     let mut page = Dashboard::live(server.admin).await;
-    page.is_clean().await;
-    page.value(TRIED).await;
+    page.assert_clean().await;
+    page.value(ATTEMPTS).await;
     for refused in REFUSED {
         page.until(&format!("window.violations.some(one => one.startsWith('{refused}'))")).await;
     }
     assert!(page.value("window.ran === undefined").await == true, "a foreign script ran");
     let foreign = "getComputedStyle(document.body).getPropertyValue('--foreign')";
-    assert_eq!(page.value(foreign).await, "", "a foreign style counts");
+    assert_eq!(page.value(foreign).await, "", "a foreign style applies");
     assert_eq!(page.value("document.baseURI").await, format!("http://{}/", server.admin));
-    // The answers of the port say so themselves, each of them.
+    // Every response of the port carries the headers.
     for path in ["/", "/assets/app.js", "/assets/icon.svg"] {
         let answer = get(server.admin, path).await;
         let policy = answer.header("content-security-policy").unwrap();

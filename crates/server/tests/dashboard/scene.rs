@@ -1,4 +1,4 @@
-//! What happens at a server while somebody looks at its dashboard.
+//! Traffic at a server while its dashboard is open.
 
 use hivemind_testkit::{Server, post, request};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ descriptors:
 - {key: address, rate_limit: {unit: hour, requests_per_unit: 100000}}
 ";
 
-/// Requests that come until it is dropped.
+/// Requests that are sent until this is dropped.
 pub(crate) struct Traffic(AbortHandle);
 
 impl Drop for Traffic {
@@ -23,7 +23,7 @@ impl Drop for Traffic {
     }
 }
 
-/// Asks a server again and again, of which every second request is of a user who has spent everything.
+/// Sends requests until dropped; every second one is of a user over the limit.
 pub(crate) async fn traffic(server: &Server) -> Traffic {
     let mut client = server.client().await;
     let task = tokio::spawn(async move {
@@ -31,14 +31,14 @@ pub(crate) async fn traffic(server: &Server) -> Traffic {
         for number in 0_u64.. {
             ticks.tick().await;
             let text = if number.is_multiple_of(2) { "user=mallory" } else { "address=192.0.2.7" };
-            // It may be stopped while it is asked.
+            // The server may be stopped during a request.
             let _ = client.should_rate_limit(request("shop", text)).await;
         }
     });
     Traffic(task.abort_handle())
 }
 
-/// Asks once, over the page for it: the status of the answer.
+/// Sends one request to `/json` and returns the status of the response.
 pub(crate) async fn ask(admin: SocketAddr, domain: &str, entries: &[(&str, &str)]) -> u16 {
     let entries: Vec<Value> =
         entries.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();

@@ -1,17 +1,17 @@
-//! What is seen of traffic.
+//! The display of traffic: rates, charts, decisions and rules.
 
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask, traffic};
 use hivemind_testkit::Server;
 
-/// The number in a tile, which people may read as 1.2k.
+/// An expression for the number in a tile, which may be formatted as 1.2k.
 fn tile(name: &str) -> String {
     format!(
         "parseFloat([...document.querySelectorAll('.tile')].find(one => one.textContent.startsWith('{name}')).querySelector('dd').textContent)"
     )
 }
 
-/// The cells of the row of a table that begins so.
+/// An expression for the cells of the table row that begins with this text.
 fn cells(table: &str, first: &str) -> String {
     format!(
         "[...[...[...document.querySelectorAll('table')].find(one => one.caption.textContent === '{table}').tBodies[0].rows]\
@@ -19,20 +19,20 @@ fn cells(table: &str, first: &str) -> String {
     )
 }
 
-/// The number in one of them.
+/// An expression for the number in one of the cells.
 fn row(table: &str, first: &str, column: usize) -> String {
     format!("parseFloat([...{}][{column}])", cells(table, first))
 }
 
-/// The table of a chart goes on, unless somebody is at it.
-async fn numbers_wait_for_readers(page: &mut Dashboard) {
+/// Asserts that a chart's table updates, except while it has the focus.
+async fn assert_updates_pause_at_focus(page: &mut Dashboard) {
     let last = "document.querySelector('.as-table tbody tr:last-child th').textContent";
     page.value("document.querySelector('details').open = true").await;
     page.until("document.querySelector('.as-table tbody tr th')").await;
     let before = page.value(last).await;
     page.until(&format!("{last} !== {before}")).await;
     page.value("document.querySelector('.as-table .scroll').focus()").await;
-    // Somebody points at the chart, and goes on pointing while it is drawn anew.
+    // The pointer rests on the chart while it is redrawn.
     page.value("(chart => chart.dispatchEvent(new PointerEvent('pointermove', {clientX: chart.getBoundingClientRect().right - 20})))(document.querySelector('.chart'))").await;
     let before = page.value(last).await;
     let drawn = page.value("document.querySelector('.chart .refused .line').getAttribute('d')").await;
@@ -47,28 +47,28 @@ async fn numbers_wait_for_readers(page: &mut Dashboard) {
     page.until(&format!("{last} !== {before}")).await;
 }
 
-// Seen failing on: a page that takes no counts; rates of which the counters were added up; a chart's table that goes on below
-// whoever reads it.
+// Seen failing on: a page that ignores counts; rates computed from summed counters; a chart's table that
+// scrolls under its reader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn numbers_move_with_traffic_and_come_to_rest_without() {
+async fn numbers_follow_traffic_and_settle_without_it() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
-    page.says("No requests come in.").await;
+    page.wait_for("No requests arrive.").await;
     let requests = traffic(&server).await;
     page.until(&format!("{} > 20 && {} > 10", tile("Requests"), tile("Refused"))).await;
-    page.says("of all requests are refused, since").await;
-    // Who it is, and why.
+    page.wait_for("of all requests are refused, since").await;
+    // The key and the reason.
     page.until(
         "[...document.querySelectorAll('tbody tr')].some(row => /user=mallory.*shop.*3 per hour \\(rules.yaml:\\d+\\)/s.test(row.innerText))",
     )
     .await;
-    // Each second has a point on its line, and the line is of this minute.
+    // Each second has a point on its line, and the line covers this minute.
     page.until(
         "(document.querySelector('.chart .refused .line').getAttribute('d').match(/L/g) ?? []).length >= 3",
     )
     .await;
     page.until("document.querySelector('.chart').getAttribute('aria-label').includes('refused')").await;
-    // By domain and by rule, with the time that it takes.
+    // By domain and by rule, with latencies.
     page.until(&format!(
         "{} > 20 && {} > 10 && /\\d.(µs|ms)$/.test({}[6])",
         row("Domains", "shop", 1),
@@ -79,33 +79,33 @@ async fn numbers_move_with_traffic_and_come_to_rest_without() {
     page.until(&format!("{} > 10 && {} > 10", row("Rules", "user", 2), row("Rules", "user", 3))).await;
     page.until(&format!("{} > 0 && {} > 0", tile("Latency p50"), tile("Latency p99"))).await;
     page.until("document.querySelectorAll('.chart .slow .line')[0].getAttribute('d').includes('L')").await;
-    numbers_wait_for_readers(&mut page).await;
+    assert_updates_pause_at_focus(&mut page).await;
     page.view("keys").await;
     page.until(&format!("{} > 10", row("Spends most", "address=192.0.2.7", 2))).await;
     page.view("overview").await;
     drop(requests);
-    page.says("No requests come in.").await;
-    page.is_clean().await;
+    page.wait_for("No requests arrive.").await;
+    page.assert_clean().await;
 }
 
-// Seen failing on: a number that is read out every two seconds; a button that goes and takes the focus with it.
+// Seen failing on: a number announced every two seconds; a button that disappears and takes the focus with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn decisions_come_as_they_are_made_and_can_be_narrowed_down() {
+async fn decisions_appear_live_and_can_be_filtered() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::live(server.admin).await;
     page.view("decisions").await;
-    page.says("No decision fits").await;
+    page.wait_for("No decision matches").await;
     let _requests = traffic(&server).await;
-    page.says("over its limit").await;
-    page.says("address=192.0.2.7").await;
-    // Who follows is not read out how many there are whenever there are more.
-    page.says(" shown").await;
-    let said = "document.querySelector('main p.hidden[role=status]').textContent";
-    assert_eq!(page.value(said).await, "No decision fits.");
+    page.wait_for("over its limit").await;
+    page.wait_for("address=192.0.2.7").await;
+    // The growing number is not announced while the list is followed.
+    page.wait_for(" shown").await;
+    let announced = "document.querySelector('main p.hidden[role=status]').textContent";
+    assert_eq!(page.value(announced).await, "No decision matches.");
     page.fill("Outcome", 0, "denied").await;
-    page.until(&format!("/^\\d+ shown/.test({said})")).await;
+    page.until(&format!("/^\\d+ shown/.test({announced})")).await;
     page.until("document.querySelectorAll('tbody tr').length > 0 && [...document.querySelectorAll('tbody .tag')].every(one => one.textContent === 'refused')").await;
-    // The button for older ones goes with the last of them, and the focus does not go with it.
+    // The button for older decisions disappears with the last of them, and the focus stays in the page.
     let last = "window.asks = fetch; window.fetch = (path, ...more) => path.includes('cursor=') ? \
         Promise.resolve(new Response(JSON.stringify({items: [], next: null, missed: 0, is_on: true}))) : window.asks(path, ...more)";
     page.value(last).await;
@@ -115,14 +115,14 @@ async fn decisions_come_as_they_are_made_and_can_be_narrowed_down() {
     page.until(&format!("!{older}.checkVisibility()")).await;
     assert_eq!(page.value("document.activeElement.tagName").await, "P");
     page.value("window.fetch = window.asks").await;
-    page.fill("Value", 0, "nobody").await;
-    page.says("No decision fits").await;
-    page.is_clean().await;
+    page.fill("Value", 0, "absent").await;
+    page.wait_for("No decision matches").await;
+    page.assert_clean().await;
 }
 
-// Guards against: one row for both, since they have one key.
+// Guards against: one row for both, because they have one key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_rules_of_one_key_have_a_row_each() {
+async fn two_rules_with_one_key_have_separate_rows() {
     let rules = "
 domain: shop
 descriptors:
@@ -137,12 +137,12 @@ descriptors:
     for (rule, refused) in [("path=/search", 2), ("path=/login", 0)] {
         page.until(&format!("[...{}].at(-1) === '{refused}'", cells("Rules", rule))).await;
     }
-    page.is_clean().await;
+    page.assert_clean().await;
 }
 
-// Seen failing on: a server that tells of the 200 busiest.
+// Seen failing on: a server that sends only the 200 busiest rules.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rules_without_a_row_are_counted_and_one_that_refuses_has_one() {
+async fn omitted_rules_are_counted_and_refusing_rules_listed() {
     let rule = |number: usize| {
         format!("- {{key: path, value: /p{number}, rate_limit: {{unit: hour, requests_per_unit: 9}}}}\n")
     };
@@ -156,15 +156,15 @@ async fn rules_without_a_row_are_counted_and_one_that_refuses_has_one() {
     }
     ask(server.admin, "shop", &[("path", "/quiet")]).await;
     let mut page = Dashboard::live(server.admin).await;
-    // Of 211, the page has 50 rows, and was told of 200.
-    page.says("161 more rules met requests").await;
+    // Of 211 rules the page has 50 rows, and got 200.
+    page.wait_for("161 more rules matched requests").await;
     page.until(&format!("[...{}].at(-1) === '1'", cells("Rules", "path=/quiet"))).await;
-    page.is_clean().await;
+    page.assert_clean().await;
 }
 
-// Seen failing on: a limit that is not known of what is kept as a hash.
+// Seen failing on: a limit that is unknown for a value kept as a hash.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_client_that_is_known_by_a_hash_the_limit_is_told_as_well() {
+async fn client_shown_as_a_hash_has_its_limit_listed() {
     let rules = "
 domain: shop
 descriptors:
@@ -180,5 +180,5 @@ descriptors:
         "[...document.querySelectorAll('tbody tr')].some(row => /api_key=sha256:.*shop.*1 per hour \\(rules.yaml:5\\)/s.test(row.innerText))",
     )
     .await;
-    page.is_clean().await;
+    page.assert_clean().await;
 }

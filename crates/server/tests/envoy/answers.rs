@@ -1,4 +1,5 @@
-//! What a client and an upstream are told: Envoy's own headers, made of our statuses, and ours.
+//! Response headers for clients and upstreams: Envoy's own, made from the returned statuses, and those of the
+//! service.
 
 use crate::stack::Setup;
 use hivemind_testkit::envoy::http::Response;
@@ -15,10 +16,10 @@ fn number(response: &Response, name: &str) -> u64 {
 }
 
 #[test]
-fn envoy_builds_its_limit_headers_from_every_status_with_names_and_windows() {
+fn envoy_limit_headers_list_every_status_with_window() {
     let rules = "
 - {key: user, rate_limit: {name: per-user, unit: year, requests_per_unit: 2}}
-- {key: generic_key, value: all, rate_limit: {name: everybody, unit: month, requests_per_unit: 100}}
+- {key: generic_key, value: all, rate_limit: {name: total, unit: month, requests_per_unit: 100}}
 ";
     let all = json!([{"generic_key": {"descriptor_value": "all"}}]);
     let Some(stack) = Setup::new(rules)
@@ -31,18 +32,18 @@ fn envoy_builds_its_limit_headers_from_every_status_with_names_and_windows() {
     for (remaining, status) in [("1", 200), ("0", 200), ("0", 429)] {
         let response = stack.get("/", &[("x-user", "ada")]);
         assert_eq!(response.status, status);
-        let limit = r#"2, 2;w=31536000;name="per-user", 100;w=2592000;name="everybody""#;
+        let limit = r#"2, 2;w=31536000;name="per-user", 100;w=2592000;name="total""#;
         assert_eq!(response.header("x-ratelimit-limit"), Some(limit));
         assert_eq!(response.header("x-ratelimit-remaining"), Some(remaining));
         // The reset is that of the tightest limit, the user's, and not the month's.
         assert!((1..=YEAR).contains(&number(&response, "x-ratelimit-reset")), "{response:?}");
-        // Off unless the filter asks for it.
+        // Off by default in the filter.
         assert_eq!(response.header("retry-after"), None);
     }
 }
 
 #[test]
-fn a_refused_client_is_told_when_to_come_back() {
+fn refused_client_gets_retry_after_header() {
     let rules = "- {key: user, rate_limit: {unit: year, requests_per_unit: 1}}\n";
     let Some(stack) = Setup::new(rules)
         .actions(&[by_user()])
@@ -63,7 +64,7 @@ fn a_refused_client_is_told_when_to_come_back() {
 }
 
 #[test]
-fn our_own_limit_headers_reach_the_client_under_the_configured_names() {
+fn own_limit_headers_reach_client_with_configured_names() {
     let rules = "- {key: user, rate_limit: {unit: year, requests_per_unit: 1}}\n";
     let names = json!({"enabled": true, "limit": "RateLimit-Limit", "remaining": "X-Left"});
     let Some(stack) =
@@ -81,7 +82,7 @@ fn our_own_limit_headers_reach_the_client_under_the_configured_names() {
 }
 
 #[test]
-fn a_rule_adds_headers_for_the_client_and_the_upstream_and_a_body_for_the_refused() {
+fn rule_adds_client_and_upstream_headers_and_refusal_body() {
     let rules = r#"
 - key: user
   rate_limit: {unit: year, requests_per_unit: 1}
@@ -94,8 +95,8 @@ fn a_rule_adds_headers_for_the_client_and_the_upstream_and_a_body_for_the_refuse
     let passed = stack.get("/", &[("x-user", "ada")]);
     assert_eq!(passed.status, 200);
     assert_eq!(passed.header("x-plan"), Some("free"));
-    assert_eq!(passed.seen_upstream("x-checked-by"), Some("hivemind"));
-    assert_eq!(passed.seen_upstream("x-plan"), None, "a header for the client is not for the upstream");
+    assert_eq!(passed.upstream_header("x-checked-by"), Some("hivemind"));
+    assert_eq!(passed.upstream_header("x-plan"), None, "a client header is not sent to the upstream");
     let refused = stack.get("/", &[("x-user", "ada")]);
     assert_eq!(refused.status, 429);
     assert_eq!(refused.header("x-upgrade-at"), Some("https://shop.example/plans"));
@@ -103,7 +104,7 @@ fn a_rule_adds_headers_for_the_client_and_the_upstream_and_a_body_for_the_refuse
 }
 
 #[test]
-fn a_period_that_the_protocol_cannot_name_has_a_limit_and_a_reset_but_no_window() {
+fn custom_period_has_limit_and_reset_but_no_window() {
     let rules = "- {key: user, rate_limit: {unit: year, unit_multiplier: 2, requests_per_unit: 1}}\n";
     let Some(stack) = Setup::new(rules)
         .actions(&[by_user()])
@@ -121,7 +122,7 @@ fn a_period_that_the_protocol_cannot_name_has_a_limit_and_a_reset_but_no_window(
 }
 
 #[test]
-fn a_limit_that_the_request_brings_goes_before_the_rules() {
+fn limit_in_request_overrides_the_rules() {
     let bring = json!({
         "@type": "type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config",
         "metadata": [{"metadata_namespace": "plans", "value": {"limit": {"requests_per_unit": 2, "unit": "YEAR"}}}],

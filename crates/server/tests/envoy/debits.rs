@@ -1,5 +1,5 @@
-//! Costs that are only known after the response, as with language models: the request peeks, the
-//! response debits, a refund gives back.
+//! Costs that are known after the response, such as tokens of a language model: the request peeks, the response
+//! debits, and a refund returns hits.
 
 use crate::stack::{Setup, Stack};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ fn by_user() -> Value {
     json!([{"request_headers": {"header_name": "x-user", "descriptor_key": "user"}}])
 }
 
-/// Asks whether the user is over, costs nothing, and has the upstream say how many tokens it took.
+/// A request without cost that has the upstream report this number of tokens.
 fn ask(stack: &Stack, tokens: u64) -> u16 {
     stack.status("/", &[("x-user", "ada"), ("x-respond-x-tokens", &tokens.to_string())])
 }
@@ -25,7 +25,7 @@ fn peek_then_debit(rules: &str) -> Setup {
 }
 
 #[test]
-fn a_peek_on_the_request_costs_nothing() {
+fn peek_on_the_request_costs_nothing() {
     let rules = "- {key: user, rate_limit: {unit: year, requests_per_unit: 1}}\n";
     let peek = json!([{"actions": by_user(), "hits_addend": {"number": 0}}]);
     let Some(stack) = Setup::new(rules).rate_limits(&peek).start() else { return };
@@ -34,21 +34,21 @@ fn a_peek_on_the_request_costs_nothing() {
 }
 
 #[test]
-fn a_debit_on_the_response_refuses_the_next_request() {
+fn debit_on_the_response_refuses_the_next_request() {
     let rules = "- {key: user, rate_limit: {unit: year, requests_per_unit: 1000}}\n";
     let Some(stack) = peek_then_debit(rules).start() else { return };
     assert_eq!(ask(&stack, 600), 200);
     stack.service().until_counted("total_hits", "user", 600);
-    // 500 against 400 left: nobody knew, so it passes, and it is over from then on.
+    // 500 with 400 left: the cost was unknown, so it passes, and the limit is exceeded afterwards.
     assert_eq!(ask(&stack, 500), 200);
     stack.service().until_counted("total_hits", "user", 1_100);
     assert_eq!([ask(&stack, 1), ask(&stack, 1)], [429, 429]);
-    // Another user is not concerned.
+    // Another user is not affected.
     assert_eq!(stack.status("/", &[("x-user", "bob"), ("x-respond-x-tokens", "1")]), 200);
 }
 
 #[test]
-fn hits_of_a_request_are_spent_at_once() {
+fn hits_addend_of_request_is_spent_immediately() {
     let rules = "- {key: user, rate_limit: {unit: year, requests_per_unit: 10}}\n";
     let hits = json!([{"actions": by_user(), "hits_addend": {"format": "%REQ(x-weight)%"}}]);
     let Some(stack) = Setup::new(rules).rate_limits(&hits).start() else { return };
@@ -57,7 +57,7 @@ fn hits_of_a_request_are_spent_at_once() {
 }
 
 #[test]
-fn a_refund_on_the_response_gives_the_request_back() {
+fn refund_on_the_response_restores_the_request() {
     let rules = "- {key: user, rate_limit: {unit: year, requests_per_unit: 2}}\n";
     let limits = json!([
         {"actions": by_user()},
@@ -72,7 +72,7 @@ fn a_refund_on_the_response_gives_the_request_back() {
         assert_eq!(ask(&stack, 1), 200, "request {refunded}");
         stack.service().until_counted("total_negative_hits", "user", refunded);
     }
-    // A refund of more than was spent leaves the limit whole, and no better than that.
+    // A refund of more than was spent restores the whole limit and no more.
     assert_eq!(ask(&stack, 100), 200);
     stack.service().until_counted("total_negative_hits", "user", 105);
     assert_eq!([(); 3].map(|()| ask(&stack, 0)), [200, 200, 429]);

@@ -1,4 +1,4 @@
-//! Rules that do not simply refuse: shadows, replacements and exceptions.
+//! Rules that do not refuse: shadow mode, replacements and exceptions.
 
 use crate::stack::{Setup, Stack};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn ada(stack: &Stack, times: usize) -> Vec<u16> {
 }
 
 #[test]
-fn a_rule_in_shadow_mode_refuses_nobody_and_counts_whom_it_would() {
+fn shadow_rule_passes_requests_and_counts_refusals() {
     let rules = "- {key: x-user, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}\n";
     let Some(stack) = Setup::new(rules)
         .actions(&[header("x-user")])
@@ -28,7 +28,7 @@ fn a_rule_in_shadow_mode_refuses_nobody_and_counts_whom_it_would() {
 }
 
 #[test]
-fn the_global_shadow_mode_refuses_nobody() {
+fn global_shadow_mode_passes_all_requests() {
     let rules = "- {key: x-user, rate_limit: {unit: year, requests_per_unit: 1}}\n";
     let setup = Setup::new(rules).actions(&[header("x-user")]).settings(json!({"shadow_mode": true}));
     let Some(stack) = setup.start() else { return };
@@ -37,7 +37,7 @@ fn the_global_shadow_mode_refuses_nobody() {
 }
 
 #[test]
-fn the_shadow_mode_of_envoy_itself_passes_what_we_refuse() {
+fn envoy_shadow_mode_passes_refused_requests() {
     let rules = "- {key: x-user, rate_limit: {unit: year, requests_per_unit: 1}}\n";
     let never =
         json!({"default_value": {"numerator": 0, "denominator": "HUNDRED"}, "runtime_key": "enforced"});
@@ -48,7 +48,7 @@ fn the_shadow_mode_of_envoy_itself_passes_what_we_refuse() {
 }
 
 #[test]
-fn a_limit_that_replaces_another_is_the_only_one_that_counts() {
+fn replacing_limit_is_the_only_one_counted() {
     let rules = "
 - {key: x-user, rate_limit: {name: everyone, unit: year, requests_per_unit: 1}}
 - {key: x-plan, value: gold, rate_limit: {name: gold, unit: year, requests_per_unit: 3, replaces: [{name: everyone}]}}
@@ -57,12 +57,12 @@ fn a_limit_that_replaces_another_is_the_only_one_that_counts() {
     let Some(stack) = setup.start() else { return };
     let gold = [("x-user", "ada"), ("x-plan", "gold")];
     assert_eq!([(); 4].map(|()| stack.status("/", &gold)), [200, 200, 200, 429]);
-    // What was replaced was not counted either.
+    // The replaced limit was not counted either.
     assert_eq!(ada(&stack, 2), [200, 429]);
 }
 
 #[test]
-fn an_unlimited_value_is_never_refused() {
+fn unlimited_value_is_never_refused() {
     let rules = "
 - {key: x-user, rate_limit: {unit: year, requests_per_unit: 1}}
 - {key: x-user, value: monitor, rate_limit: {unlimited: true}}
@@ -73,7 +73,7 @@ fn an_unlimited_value_is_never_refused() {
 }
 
 #[test]
-fn an_unlimited_limit_that_replaces_another_is_an_exception_from_it() {
+fn unlimited_replacement_exempts_from_the_replaced_limit() {
     let rules = "
 - {key: x-user, rate_limit: {name: everyone, unit: year, requests_per_unit: 1}}
 - {key: x-staff, rate_limit: {unlimited: true, replaces: [{name: everyone}]}}
@@ -86,7 +86,7 @@ fn an_unlimited_limit_that_replaces_another_is_an_exception_from_it() {
 }
 
 #[test]
-fn a_request_that_one_limit_refuses_spends_nothing_on_the_other() {
+fn request_refused_by_one_limit_spends_nothing_on_others() {
     let rules = "
 - {key: x-user, rate_limit: {unit: year, requests_per_unit: 1}}
 - {key: x-team, rate_limit: {unit: year, requests_per_unit: 2}}

@@ -1,4 +1,4 @@
-//! The service is stopped and started again, on the same Unix socket.
+//! Outages: the service is stopped and started again on the same Unix socket.
 
 use crate::actions::once;
 use crate::stack::{Setup, Stack};
@@ -18,19 +18,19 @@ fn ask(stack: &Stack) -> u16 {
 }
 
 #[test]
-fn while_the_service_is_down_requests_pass_if_envoy_is_told_so() {
+fn service_outage_passes_requests_if_envoy_fails_open() {
     let Some(mut stack) = start(false) else { return };
     assert_eq!([ask(&stack), ask(&stack)], [200, 429]);
     stack.stop_service();
     assert_eq!([ask(&stack), ask(&stack)], [200, 200]);
     assert_eq!(stack.envoy.counted("cluster.upstream.ratelimit.failure_mode_allowed"), 2);
     stack.start_service_again();
-    // Its memory is its process: the limit is whole again, and holds again.
+    // Counters are in the process's memory: after a restart the limit is whole again.
     assert_eq!([ask(&stack), ask(&stack)], [200, 429]);
 }
 
 #[test]
-fn while_the_service_is_down_requests_are_refused_if_envoy_is_told_so() {
+fn service_outage_refuses_requests_if_envoy_fails_closed() {
     let Some(mut stack) = start(true) else { return };
     assert_eq!([ask(&stack), ask(&stack)], [200, 429]);
     stack.stop_service();
@@ -40,7 +40,7 @@ fn while_the_service_is_down_requests_are_refused_if_envoy_is_told_so() {
 }
 
 #[test]
-fn a_service_that_is_replaced_again_and_again_never_leaves_envoy_without_it() {
+fn repeatedly_restarted_service_is_always_reached_by_envoy() {
     let Some(mut stack) = start(true) else { return };
     for round in 0..5 {
         assert_eq!([ask(&stack), ask(&stack)], [200, 429], "round {round}");

@@ -1,4 +1,4 @@
-//! Quotas: Envoy asks which of several backends has room, and sends the request there.
+//! Quotas: Envoy asks which of several backends has quota left, and routes the request there.
 
 use crate::stack::{Setup, Stack};
 use serde_json::{Value, json};
@@ -21,10 +21,10 @@ fn backends() -> [Value; 2] {
         .map(|backend| json!([{"generic_key": {"descriptor_key": "backend", "descriptor_value": backend}}]))
 }
 
-/// Routes by the metadata of the answer. Envoy chooses the route before it asks the service, so a filter
-/// behind must have it chosen anew: Lua can; `header_mutation` cannot, and `transform` only with a body.
-/// The route that is chosen first needs a cluster that exists, or Envoy does not ask the service at all.
-fn routed() -> Setup {
+/// Routes by the metadata of the response. Envoy chooses the route before it calls the service, so a later
+/// filter must clear the route cache: Lua can; `header_mutation` cannot, and `transform` only with a body. The
+/// route that is chosen first needs an existing cluster, or Envoy does not call the service at all.
+fn setup_with_routing() -> Setup {
     let again = json!({
         "@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua",
         "default_source_code": {
@@ -56,17 +56,17 @@ fn backend_of(stack: &Stack) -> Option<String> {
 }
 
 #[test]
-fn a_request_goes_to_the_first_backend_with_quota_left_and_nowhere_when_there_is_none() {
-    let Some(stack) = routed().start() else { return };
-    // Both quotas are spent together, and the first that passes names the backend: 2 of premium, then
-    // the 1 that is left of standard, then none has room.
+fn request_is_routed_to_first_backend_with_quota() {
+    let Some(stack) = setup_with_routing().start() else { return };
+    // Both quotas are spent together, and the first that passes names the backend: 2 of premium, then the
+    // remaining 1 of standard, then none has quota left.
     let backends: Vec<_> = (0..4).map(|_| backend_of(&stack)).collect();
     let [premium, standard] = ["upstream", "spare"].map(|name| Some(name.to_owned()));
     assert_eq!(backends, [premium.clone(), premium, standard, None]);
 }
 
 #[test]
-fn the_metadata_of_the_passing_descriptors_reaches_the_upstream_as_a_header() {
+fn metadata_of_passing_descriptors_reaches_the_upstream() {
     let mutation = json!({
         "@type": "type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
         "mutations": {"request_mutations": [
@@ -93,12 +93,12 @@ fn the_metadata_of_the_passing_descriptors_reaches_the_upstream_as_a_header() {
         return;
     };
     let [first, second, third] = [(); 3].map(|()| stack.get("/", &[]));
-    assert_eq!(first.seen_upstream("x-domain"), Some("test"));
-    let descriptors: Value = serde_json::from_str(first.seen_upstream("x-descriptors").unwrap()).unwrap();
+    assert_eq!(first.upstream_header("x-domain"), Some("test"));
+    let descriptors: Value = serde_json::from_str(first.upstream_header("x-descriptors").unwrap()).unwrap();
     let entries = ["/0/entries", "/1/entries"].map(|path| descriptors.pointer(path).cloned());
     assert_eq!(entries, [Some(json!(["backend=premium"])), Some(json!(["backend=standard"]))]);
-    let backends = [&first, &second, &third].map(|response| response.seen_upstream("x-backend"));
+    let backends = [&first, &second, &third].map(|response| response.upstream_header("x-backend"));
     assert_eq!(backends, [Some("upstream"), Some("upstream"), Some("spare")]);
-    // What is refused by all is not sent anywhere.
+    // A request refused by all quotas is not setup_with_routing anywhere.
     assert_eq!(stack.status("/", &[]), 429);
 }

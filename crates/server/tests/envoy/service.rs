@@ -1,4 +1,4 @@
-//! `hivemind serve`, as a process of its own.
+//! `hivemind serve` as a process.
 
 use hivemind_testkit::envoy::deadline::until;
 use hivemind_testkit::envoy::http::{Connection, read_line};
@@ -9,17 +9,17 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 
-/// The service, gone when it is dropped.
+/// The service, killed when dropped.
 pub(crate) struct Service {
     process: Process,
     pub(crate) grpc: SocketAddr,
     metrics: SocketAddr,
-    /// Held open: a service whose output nobody takes is another test.
+    /// Held open, because a service with a closed output is another test.
     _screen: BufReader<ChildStdout>,
 }
 
 impl Service {
-    /// Starts one below `folder` with these rules, and these settings below `rate_limiting`.
+    /// Starts the service in `folder` with these rules and these settings of `rate_limiting`.
     pub(crate) fn start(folder: &Path, rules: &str, rate_limiting: &Value) -> Self {
         std::fs::write(folder.join("rules.yaml"), rules).unwrap();
         let settings = json!({
@@ -30,7 +30,7 @@ impl Service {
         Self::start_again(folder)
     }
 
-    /// Starts what was started here before, on the same Unix socket.
+    /// Starts the same service again, on the same Unix socket.
     pub(crate) fn start_again(folder: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
         command
@@ -43,7 +43,7 @@ impl Service {
         let mut process = Process::start(&mut command);
         let mut screen = BufReader::new(process.0.stdout.take().unwrap());
         let (mut grpc, mut metrics) = (None, None);
-        // The screen comes when all sockets are bound, so whoever has read it can connect.
+        // The banner is printed after all sockets are bound, so a test that has read it can connect.
         loop {
             let line = read_line(&mut screen).unwrap_or_else(|_| panic!("no start; the reason is above"));
             if let Some((_, address)) = line.split_once("grpc://") {
@@ -61,15 +61,15 @@ impl Service {
         folder.join("hivemind.sock")
     }
 
-    /// Ends it as an operator does, and waits until it is gone.
+    /// Sends SIGTERM and waits until the process ends.
     pub(crate) fn stop(mut self) {
         let kill = ["-c", "kill -TERM \"$0\"", &self.process.0.id().to_string()].map(str::to_owned);
         assert!(Command::new("sh").args(kill).status().unwrap().success());
-        let status = until("the service ends", || self.process.ended());
+        let status = until("the service ends", || self.process.exit_status());
         assert!(status.success(), "the service ended with {status}");
     }
 
-    /// A counter of the reference's, summed over the rules whose labels contain this text.
+    /// A counter, summed over the rules whose labels contain this text.
     pub(crate) fn counted(&self, counter: &str, labels: &str) -> u64 {
         let page = Connection::tcp(self.metrics).unwrap().get("/metrics", &[]).unwrap().body;
         let name = format!("ratelimit_service_rate_limit_{counter}{{");
@@ -77,7 +77,8 @@ impl Service {
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     }
 
-    /// Waits until so many hits were counted: what Envoy reports after a response is not awaited by it.
+    /// Waits until this many hits are counted: Envoy does not wait for the calls that it makes after a
+    /// response.
     pub(crate) fn until_counted(&self, counter: &str, labels: &str, count: u64) {
         let what = format!("{counter} of {labels} is {count}");
         until(&what, || (self.counted(counter, labels) == count).then_some(()));

@@ -1,4 +1,4 @@
-//! The three together: a client asks Envoy, Envoy asks Hivemind, and then the upstream.
+//! The whole stack: a client, Envoy, Hivemind and an upstream.
 
 use crate::service::Service;
 use hivemind_testkit::envoy::bootstrap::{self, Bootstrap};
@@ -7,7 +7,7 @@ use hivemind_testkit::envoy::proxy::{self, Envoy};
 use hivemind_testkit::envoy::upstream::Upstream;
 use serde_json::{Value, json};
 
-/// What a test wants to be different.
+/// The settings of one test.
 pub(crate) struct Setup {
     rules: String,
     settings: Value,
@@ -16,26 +16,26 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// The rules of the domain `test`.
+    /// With rules of the domain `test`.
     pub(crate) fn new(descriptors: &str) -> Self {
         let rules = format!("domain: test\ndescriptors:\n{descriptors}");
         Self { rules, settings: json!({}), bootstrap: Bootstrap::default(), over_unix_socket: false }
     }
 
-    /// The settings of the service below `rate_limiting`.
+    /// With settings of the service's `rate_limiting` section.
     pub(crate) fn settings(mut self, settings: Value) -> Self {
         self.settings = settings;
         self
     }
 
-    /// One rate limit of the route for each of these lists of actions.
+    /// With one rate limit of the route per list of actions.
     pub(crate) fn actions(mut self, actions: &[Value]) -> Self {
         let limits = actions.iter().map(|actions| json!({"actions": actions}));
         self.bootstrap.route.push(json!({"route": {"rate_limits": limits.collect::<Vec<_>>()}}));
         self
     }
 
-    /// The rate limits of the route by `RateLimitPerRoute`, the only place where Envoy heeds `hits_addend`.
+    /// With rate limits in `RateLimitPerRoute`, the only place where Envoy supports `hits_addend`.
     pub(crate) fn rate_limits(mut self, rate_limits: &Value) -> Self {
         let kind = "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute";
         let config = json!({"envoy.filters.http.ratelimit": {"@type": kind, "rate_limits": rate_limits}});
@@ -43,43 +43,43 @@ impl Setup {
         self
     }
 
-    /// Further fields of the route.
+    /// With further fields of the route.
     pub(crate) fn route(mut self, fields: Value) -> Self {
         self.bootstrap.route.push(fields);
         self
     }
 
-    /// A route that is taken instead where it matches.
+    /// With a route that takes precedence if it matches.
     pub(crate) fn better_route(mut self, route: Value) -> Self {
         self.bootstrap.better_routes.push(route);
         self
     }
 
-    /// Further fields of the rate limit filter.
+    /// With further fields of the rate limit filter.
     pub(crate) fn filter(mut self, fields: Value) -> Self {
         self.bootstrap.filter.push(fields);
         self
     }
 
-    /// A filter that sees a request before the rate limit filter does.
+    /// With a filter before the rate limit filter.
     pub(crate) fn before(mut self, name: &str, config: &Value) -> Self {
         self.bootstrap.before.push(json!({"name": name, "typed_config": config}));
         self
     }
 
-    /// A filter that sees a request after the rate limit filter let it pass.
+    /// With a filter after the rate limit filter.
     pub(crate) fn after(mut self, name: &str, config: &Value) -> Self {
         self.bootstrap.after.push(json!({"name": name, "typed_config": config}));
         self
     }
 
-    /// Envoy reaches the service by its Unix socket, which stays the same when it is started again.
+    /// With a Unix socket for the service, which stays the same after a restart.
     pub(crate) fn over_unix_socket(mut self) -> Self {
         self.over_unix_socket = true;
         self
     }
 
-    /// Starts all three; none where Envoy is missing and may be.
+    /// Starts everything; none if Envoy is missing and may be.
     pub(crate) fn start(self) -> Option<Stack> {
         let program = proxy::program()?;
         let folder = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ impl Setup {
     }
 }
 
-/// Running; stopped in the order of the fields when dropped.
+/// The running stack; stopped in the order of the fields when dropped.
 pub(crate) struct Stack {
     pub(crate) envoy: Envoy,
     service: Option<Service>,
@@ -108,7 +108,7 @@ impl Stack {
         Connection::tcp(self.envoy.address).unwrap().get(path, headers).unwrap()
     }
 
-    /// The status alone, for the many tests that need no more.
+    /// The status of a request.
     pub(crate) fn status(&self, path: &str, headers: &[(&str, &str)]) -> u16 {
         self.get(path, headers).status
     }

@@ -1,4 +1,4 @@
-//! A real browser behind the gateway: a page, a script, a WebSocket, and the code that its script sees.
+//! A real browser behind the gateway: a page, a script, a WebSocket, and the close code that the script reads.
 
 use crate::harness::{Browser, Gateway, Nginx, url};
 use crate::websocket::echo;
@@ -16,7 +16,7 @@ window.done = new Promise(resolve => {
 </script>";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn chromium_shows_the_close_code_of_a_websocket_that_was_limited() {
+async fn chromium_reads_close_code_of_limited_websocket() {
     let nginx = Nginx::start("server { listen 127.0.0.1:PORT0; root html; default_type text/html; }").await;
     std::fs::create_dir(nginx.path().join("html")).unwrap();
     std::fs::write(nginx.path().join("html/index.html"), PAGE).unwrap();
@@ -28,12 +28,12 @@ async fn chromium_shows_the_close_code_of_a_websocket_that_was_limited() {
     ]}))
     .await;
     let mut browser = Browser::open(&format!("http://{}/", gateway.listen)).await;
-    let shown = browser.shown("window.done").await;
-    assert!(shown.starts_with("open message 0 message 1 message 2 closed 4429"), "{shown}");
+    let text = browser.text_after("window.done").await;
+    assert!(text.starts_with("open message 0 message 1 message 2 closed 4429"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn chromium_sees_why_it_may_not_connect_where_that_is_asked_for() {
+async fn chromium_reads_close_code_of_refused_connection() {
     let nginx = Nginx::start("server { listen 127.0.0.1:PORT0; root html; default_type text/html; }").await;
     std::fs::create_dir(nginx.path().join("html")).unwrap();
     std::fs::write(nginx.path().join("html/index.html"), PAGE).unwrap();
@@ -47,6 +47,6 @@ async fn chromium_sees_why_it_may_not_connect_where_that_is_asked_for() {
     let first = hivemind_testkit::within("the first", tokio_tungstenite::connect_async(address)).await;
     assert!(first.is_ok(), "{first:?}");
     let mut browser = Browser::open(&format!("http://{}/", gateway.listen)).await;
-    let shown = browser.shown("window.done").await;
-    assert!(shown.starts_with("open closed 4429") || shown.starts_with("closed 4429"), "{shown}");
+    let text = browser.text_after("window.done").await;
+    assert!(text.starts_with("open closed 4429") || text.starts_with("closed 4429"), "{text}");
 }

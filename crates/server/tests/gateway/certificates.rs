@@ -1,4 +1,4 @@
-//! Certificates as an operator sees them: what a reload says of them, and where trouble shows.
+//! Certificate reloads: what a reload reports, and where errors are reported.
 
 use crate::harness::{Authority, Echo, Gateway, Nginx, tls_client, url};
 use serde_json::{Value, json};
@@ -13,32 +13,34 @@ async fn gateway(authority: &Authority, upstream: &Echo) -> Gateway {
     .await
 }
 
-async fn shown(authority: &Authority, gateway: &Gateway, name: &str) -> Vec<u8> {
+async fn served_certificate(authority: &Authority, gateway: &Gateway, name: &str) -> Vec<u8> {
     tls_client(authority, gateway.listen, name, &[]).await.unwrap().1
 }
 
-// Seen failing on: certificates with a follower of their own, which no reload asks and nothing else tells of.
+// Seen failing on: certificates with a watcher of their own, which neither a reload nor readiness covers.
 #[tokio::test]
-async fn a_reload_reads_certificates_too_and_trouble_shows_everywhere_until_it_is_mended() {
+async fn reload_reads_certificates_and_reports_errors_until_fixed() {
     let (authority, upstream) = (Authority::new(), Echo::start().await);
     let mut gateway = gateway(&authority, &upstream).await;
     assert_eq!(gateway.readiness().await, "ready\n");
     assert_eq!(gateway.metric("hivemind_certificate_errors").await, Some(0));
     assert!(gateway.metric("hivemind_certificate_expiry_seconds").await > Some(1_800_000_000));
-    let (old_a, old_b) =
-        (shown(&authority, &gateway, "a.example").await, shown(&authority, &gateway, "b.example").await);
+    let (old_a, old_b) = (
+        served_certificate(&authority, &gateway, "a.example").await,
+        served_certificate(&authority, &gateway, "b.example").await,
+    );
     authority.issue_to(authority.folder(), "a", &["a.example"]);
     fs::write(authority.folder().join("b.pem"), "no certificate").unwrap();
     let page = gateway.reload().await;
     assert_eq!(page.code, 422, "{page:?}");
-    let told: Value = serde_json::from_str(&page.body).unwrap();
-    assert_eq!(told["certificates"]["loaded"], false, "{told}");
-    assert_eq!(told["configuration"]["loaded"], true, "{told}");
-    let errors = told["certificates"]["errors"].as_str().unwrap();
+    let report: Value = serde_json::from_str(&page.body).unwrap();
+    assert_eq!(report["certificates"]["loaded"], false, "{report}");
+    assert_eq!(report["configuration"]["loaded"], true, "{report}");
+    let errors = report["certificates"]["errors"].as_str().unwrap();
     assert!(errors.contains("b.pem: has no certificate; give the chain"), "{errors}");
-    // The other one is renewed, and in force when the answer is there.
-    assert_ne!(shown(&authority, &gateway, "a.example").await, old_a);
-    assert_eq!(shown(&authority, &gateway, "b.example").await, old_b);
+    // The other certificate is renewed, and active when the response arrives.
+    assert_ne!(served_certificate(&authority, &gateway, "a.example").await, old_a);
+    assert_eq!(served_certificate(&authority, &gateway, "b.example").await, old_b);
     let ready = gateway.readiness().await;
     assert!(ready.starts_with("ready\n") && ready.contains("b.pem: has no certificate"), "{ready}");
     assert_eq!(gateway.metric("hivemind_certificate_errors").await, Some(1));
@@ -49,12 +51,12 @@ async fn a_reload_reads_certificates_too_and_trouble_shows_everywhere_until_it_i
     assert_eq!(page.code, 200, "{page:?}");
     assert_eq!(gateway.readiness().await, "ready\n");
     assert_eq!(gateway.metric("hivemind_certificate_errors").await, Some(0));
-    assert_ne!(shown(&authority, &gateway, "b.example").await, old_b);
+    assert_ne!(served_certificate(&authority, &gateway, "b.example").await, old_b);
 }
 
-// Seen failing on: a hangup that only the configuration hears.
+// Seen failing on: SIGHUP that reloads only the configuration.
 #[tokio::test]
-async fn a_hangup_reads_certificates_and_a_broken_one_does_not_prevent_the_start() {
+async fn sighup_reloads_certificates_and_broken_ones_allow_the_start() {
     let (authority, upstream) = (Authority::new(), Echo::start().await);
     let issue = |stem: &str| authority.issue_to(authority.folder(), stem, &[&format!("{stem}.example")]);
     let certificates = [issue("a"), issue("b")];
@@ -67,17 +69,17 @@ async fn a_hangup_reads_certificates_and_a_broken_one_does_not_prevent_the_start
     let line = gateway.log.next("a.key: cannot be read").await;
     assert!(line.contains("ERROR") && line.contains("check that the file exists"), "{line}");
     assert!(gateway.readiness().await.contains("a.key: cannot be read"));
-    shown(&authority, &gateway, "b.example").await;
+    served_certificate(&authority, &gateway, "b.example").await;
     assert!(tls_client(&authority, gateway.listen, "a.example", &[]).await.is_err());
     issue("a");
     gateway.signal("HUP").await;
-    gateway.log.next("new certificates are in force").await;
-    shown(&authority, &gateway, "a.example").await;
+    gateway.log.next("new certificates are active").await;
+    served_certificate(&authority, &gateway, "a.example").await;
 }
 
-// Seen failing on: a CA that is read when its upstream is first named, and never again.
+// Seen failing on: a CA that is read once, when its upstream is first named.
 #[tokio::test]
-async fn an_upstreams_ca_follows_its_file() {
+async fn upstream_ca_is_reloaded_from_its_file() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     theirs.issue_to(theirs.folder(), "up", &["localhost"]);
     let nginx = Nginx::start(&format!(
@@ -97,5 +99,5 @@ async fn an_upstreams_ca_follows_its_file() {
     fs::write(ours.file(), "no certificate").unwrap();
     let page = gateway.reload().await;
     assert!(page.code == 422 && page.body.contains("ca.pem: has no certificate"), "{page:?}");
-    assert_eq!(gateway.get("/").await.code(), 200, "what was in force stays");
+    assert_eq!(gateway.get("/").await.code(), 200, "the previous CA stays active");
 }

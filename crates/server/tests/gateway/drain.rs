@@ -1,4 +1,5 @@
-//! The end: what is under way is finished, what is idle is closed, and it exits with 0.
+//! Graceful shutdown: requests in flight are finished, idle connections are closed, and the process exits with
+//! 0.
 
 use crate::harness::{Echo, Gateway, OK, Raw, Setup, Wire, request, url};
 use crate::protocols::headers;
@@ -7,7 +8,7 @@ use serde_json::json;
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn a_request_that_is_under_way_is_answered_before_it_ends() {
+async fn request_in_flight_is_answered_before_shutdown() {
     for signal in ["TERM", "INT"] {
         let upstream = Raw::start().await;
         let mut gateway = Gateway::before(upstream.address).await;
@@ -23,7 +24,7 @@ async fn a_request_that_is_under_way_is_answered_before_it_ends() {
         server.head().await.unwrap();
         assert_eq!(server.bytes(4).await, b"half");
         gateway.signal(signal).await;
-        // Who asks for nothing is let go at once, and nobody new comes in.
+        // Idle connections are closed at once, and new ones are not accepted.
         idle.closed().await;
         let refused = async { while TcpStream::connect(gateway.listen).await.is_ok() {} };
         hivemind_testkit::within("a closed door", refused).await;
@@ -38,7 +39,7 @@ async fn a_request_that_is_under_way_is_answered_before_it_ends() {
 }
 
 #[tokio::test]
-async fn streams_of_http_2_are_finished_after_a_goaway() {
+async fn http2_streams_are_finished_after_goaway() {
     let upstream = Raw::start().await;
     let mut gateway = Gateway::before(upstream.address).await;
     let mut client = Connection::open_at(gateway.listen, &[]).await;
@@ -54,7 +55,7 @@ async fn streams_of_http_2_are_finished_after_a_goaway() {
 }
 
 #[tokio::test]
-async fn a_request_that_never_ends_does_not_keep_it_beyond_its_grace() {
+async fn endless_request_is_cut_at_the_end_of_the_grace() {
     let upstream = Raw::start().await;
     let setup = Setup::new(&json!({"services": [{"id": "app", "upstream": url(upstream.address)}]}));
     let mut gateway = setup.with(&json!({"server": {"shutdown_grace": "500ms"}})).start().await;
@@ -68,7 +69,7 @@ async fn a_request_that_never_ends_does_not_keep_it_beyond_its_grace() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_half_there_does_not_hold_the_end() {
+async fn incomplete_request_head_does_not_delay_shutdown() {
     let upstream = Echo::start().await;
     let mut gateway = Gateway::before(upstream.address).await;
     let mut client = Wire::to(gateway.listen).await;

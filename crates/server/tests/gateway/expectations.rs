@@ -1,11 +1,11 @@
-//! `Expect: 100-continue`: the client sends its body once somebody wants it.
+//! `Expect: 100-continue`: the client sends its body after the interim response.
 
 use crate::harness::{Gateway, Message, OK, Raw, Wire, request, run, url};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 const HEAD: &str = "POST /upload HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\nexpect: 100-continue\r\n\r\n";
-/// Long enough for what would come at once.
+/// Long enough for a response that would arrive at once.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 async fn gateway(upstream: &Raw, more: Value) -> Gateway {
@@ -16,8 +16,8 @@ async fn gateway(upstream: &Raw, more: Value) -> Gateway {
     Gateway::with(&json!({"services": [service]})).await
 }
 
-/// Accepts a request that waits, and lets it go on.
-async fn welcome(upstream: &Raw) -> (Wire, Message) {
+/// Accepts a request that expects `100-continue`, and sends the interim response.
+async fn accept_and_continue(upstream: &Raw) -> (Wire, Message) {
     let mut server = upstream.accept().await;
     let head = server.head().await.unwrap();
     if head.header("expect").is_some() {
@@ -27,22 +27,23 @@ async fn welcome(upstream: &Raw) -> (Wire, Message) {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_is_told_to_go_on_and_its_body_arrives() {
+async fn waiting_client_gets_100_continue_and_its_body_arrives() {
     let upstream = Raw::start().await;
     let gateway = gateway(&upstream, json!({})).await;
     let mut client = gateway.connect().await;
     client.send(HEAD).await;
-    let (interim, (mut server, seen)) = tokio::join!(client.head(), welcome(&upstream));
+    let (interim, (mut server, request)) = tokio::join!(client.head(), accept_and_continue(&upstream));
     assert_eq!(interim.unwrap().code(), 100);
     client.send("body").await;
-    assert_eq!(server.bytes(4).await, b"body", "{seen:?}");
+    assert_eq!(server.bytes(4).await, b"body", "{request:?}");
     server.send(OK).await;
     assert_eq!(client.answer().await.code(), 200);
 }
 
 #[tokio::test]
-async fn a_request_that_is_refused_is_never_told_to_go_on() {
-    // Over its limit, too large, for nobody: the client must not be asked for a body that is thrown away.
+async fn refused_request_never_gets_100_continue() {
+    // Over the limit, too large, or without a service: the client must not be asked for a body that would be
+    // discarded.
     let upstream = Raw::start().await;
     let limited =
         json!({"limits": {"requests": 1, "window": "1h", "burst": 1}, "max_body": "3B", "host": "a"});
@@ -54,7 +55,7 @@ async fn a_request_that_is_refused_is_never_told_to_go_on() {
         client.send(head).await;
         assert_eq!(client.answer().await.code(), code, "not 100");
     }
-    // Whatever that one spent: the second of these two is refused.
+    // Whichever request spends the limit, the second of these two is refused.
     for last in [false, true] {
         let mut client = gateway.connect().await;
         client.send(request("GET", "/", &[("host", "a")], "")).await;
@@ -74,7 +75,7 @@ async fn a_request_that_is_refused_is_never_told_to_go_on() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_upstream_goes_to_the_client_before_its_body() {
+async fn upstream_refusal_reaches_client_before_the_body() {
     let upstream = Raw::start().await;
     let gateway = gateway(&upstream, json!({})).await;
     let mut client = gateway.connect().await;
@@ -84,14 +85,14 @@ async fn a_refusal_of_the_upstream_goes_to_the_client_before_its_body() {
     server.send("HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno").await;
     let mut answer = client.answer().await;
     if answer.code() == 100 {
-        // A gateway that spoke for itself has to go on to the real answer all the same.
+        // After a 100 of its own, the gateway must still pass on the final response.
         answer = client.answer().await;
     }
     assert_eq!((answer.code(), answer.text()), (403, "no"));
 }
 
 #[tokio::test]
-async fn an_expectation_that_nobody_knows_is_not_a_reason_to_hang() {
+async fn unknown_expectation_is_answered_without_waiting() {
     let upstream = Raw::start().await;
     let gateway = gateway(&upstream, json!({})).await;
     let mut client = gateway.connect().await;
@@ -108,7 +109,7 @@ async fn an_expectation_that_nobody_knows_is_not_a_reason_to_hang() {
 }
 
 #[tokio::test]
-async fn curl_sends_a_large_body_after_it_waited() {
+async fn curl_sends_large_body_after_100_continue() {
     let upstream = crate::harness::Echo::start().await;
     let gateway = Gateway::with(
         &json!({"max_body": "100MB", "services": [{"id": "app", "upstream": url(upstream.address)}]}),
@@ -118,10 +119,10 @@ async fn curl_sends_a_large_body_after_it_waited() {
     std::fs::write(&body, vec![b'x'; 5_000_000]).unwrap();
     let (from, to) = (format!("@{}", body.display()), format!("http://{}/count", gateway.listen));
     let arguments = ["-sS", "-v", "--stderr", "-", "-H", "Expect: 100-continue", "--data-binary", &from, &to];
-    let said = run("curl", &arguments).await;
-    assert!(said.contains("HTTP/1.1 100"), "{said}");
+    let output = run("curl", &arguments).await;
+    assert!(output.contains("HTTP/1.1 100"), "{output}");
     assert!(
-        said.trim_end().ends_with("5000000") || said.contains("5000000\n") || said.contains("5000000*"),
-        "{said}"
+        output.trim_end().ends_with("5000000") || output.contains("5000000\n") || output.contains("5000000*"),
+        "{output}"
     );
 }

@@ -1,4 +1,4 @@
-//! What the upstream is told of the client, and which host it is asked for.
+//! Forwarding headers and the host of the request to the upstream.
 
 use crate::harness::{Echo, Gateway, url};
 use serde_json::{Value, json};
@@ -24,17 +24,17 @@ const SPOOFED: [(&str, &str); 6] = [
 ];
 
 #[tokio::test]
-async fn what_an_untrusted_client_forwards_never_arrives() {
+async fn untrusted_forwarding_headers_are_dropped() {
     let upstream = Echo::start().await;
     let gateway = gateway(&upstream, json!({"forwarded": "both"}), json!({})).await;
     assert_eq!(gateway.ask("GET", "/", &SPOOFED, "").await.code(), 200);
-    let seen = upstream.only();
-    assert_eq!(seen.header("x-forwarded-for"), Some("127.0.0.1"));
-    assert_eq!(seen.header("x-forwarded-proto"), Some("http"));
-    assert_eq!(seen.header("x-forwarded-host"), Some("app.example"));
-    let forwarded = seen.header("forwarded").unwrap();
+    let received = upstream.only();
+    assert_eq!(received.header("x-forwarded-for"), Some("127.0.0.1"));
+    assert_eq!(received.header("x-forwarded-proto"), Some("http"));
+    assert_eq!(received.header("x-forwarded-host"), Some("app.example"));
+    let forwarded = received.header("forwarded").unwrap();
     assert!(forwarded.contains("for=127.0.0.1") || forwarded.contains("for=\"127.0.0.1\""), "{forwarded}");
-    let all = format!("{:?}", seen.headers);
+    let all = format!("{:?}", received.headers);
     assert!(
         !all.contains("203.0.113.66") && !all.contains("198.51.100.66") && !all.contains("evil"),
         "{all}"
@@ -42,23 +42,23 @@ async fn what_an_untrusted_client_forwards_never_arrives() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_told_of_in_no_header_cannot_name_itself_in_one() {
+async fn disabled_forwarding_headers_are_removed_from_requests() {
     let upstream = Echo::start().await;
-    for (kind, told) in
+    for (kind, expected_headers) in
         [("off", vec![]), ("x_forwarded", vec!["x-forwarded-for"]), ("forwarded", vec!["forwarded"])]
     {
         let gateway = gateway(&upstream, json!({"forwarded": kind}), json!({})).await;
         gateway.ask("GET", "/", &SPOOFED, "").await;
-        let seen = upstream.only();
+        let received = upstream.only();
         for name in ["x-forwarded-for", "forwarded"] {
-            assert_eq!(seen.header(name).is_some(), told.contains(&name), "{kind}: {name}");
+            assert_eq!(received.header(name).is_some(), expected_headers.contains(&name), "{kind}: {name}");
         }
-        assert!(!format!("{:?}", seen.headers).contains("203.0.113.66"), "{kind}: {seen:?}");
+        assert!(!format!("{:?}", received.headers).contains("203.0.113.66"), "{kind}: {received:?}");
     }
 }
 
 #[tokio::test]
-async fn what_a_trusted_proxy_forwards_is_kept_and_added_to() {
+async fn trusted_forwarding_headers_are_extended() {
     let upstream = Echo::start().await;
     let front = json!({"client_ip": {"trusted_proxies": ["127.0.0.0/8"], "header": "x-forwarded-for"}});
     let gateway = gateway(&upstream, json!({}), front).await;
@@ -68,24 +68,24 @@ async fn what_a_trusted_proxy_forwards_is_kept_and_added_to() {
         ("x-forwarded-host", "www.example"),
     ];
     gateway.ask("GET", "/", &headers, "").await;
-    let seen = upstream.only();
-    assert_eq!(seen.header("x-forwarded-for"), Some("203.0.113.7, 198.51.100.3, 127.0.0.1"));
-    assert_eq!(seen.header("x-forwarded-proto"), Some("https"));
+    let received = upstream.only();
+    assert_eq!(received.header("x-forwarded-for"), Some("203.0.113.7, 198.51.100.3, 127.0.0.1"));
+    assert_eq!(received.header("x-forwarded-proto"), Some("https"));
 }
 
 #[tokio::test]
-async fn an_address_of_ipv6_is_forwarded_as_each_header_wants_it() {
+async fn ipv6_client_is_forwarded_in_each_headers_syntax() {
     let upstream = Echo::start().await;
     let front = json!({"listen": "[::1]:0"});
     let gateway = gateway(&upstream, json!({"forwarded": "both"}), front).await;
     assert_eq!(gateway.get("/").await.code(), 200);
-    let seen = upstream.only();
-    assert_eq!(seen.header("x-forwarded-for"), Some("::1"));
-    assert!(seen.header("forwarded").unwrap().contains("for=\"[::1]\""), "{seen:?}");
+    let received = upstream.only();
+    assert_eq!(received.header("x-forwarded-for"), Some("::1"));
+    assert!(received.header("forwarded").unwrap().contains("for=\"[::1]\""), "{received:?}");
 }
 
 #[tokio::test]
-async fn the_host_is_kept_or_set_as_configured() {
+async fn host_is_kept_or_replaced_as_configured() {
     let upstream = Echo::start().await;
     let own = upstream.address.to_string();
     for (setting, expected) in [
@@ -99,21 +99,21 @@ async fn the_host_is_kept_or_set_as_configured() {
     }
     let plain = gateway(&upstream, json!({}), json!({})).await;
     plain.get("/").await;
-    assert_eq!(upstream.only().header("host"), Some("app.example"), "kept unless something else is said");
+    assert_eq!(upstream.only().header("host"), Some("app.example"), "kept by default");
 }
 
 #[tokio::test]
-async fn a_target_in_its_absolute_form_goes_by_its_own_host() {
+async fn absolute_form_target_determines_the_host() {
     let upstream = Echo::start().await;
     let gateway = gateway(&upstream, json!({}), json!({})).await;
     let answer = gateway.ask("GET", "http://real.example/path?q", &[("host", "other.example")], "").await;
     assert_eq!(answer.code(), 200);
-    let seen = upstream.only();
-    assert_eq!((seen.target.as_str(), seen.header("host")), ("/path?q", Some("real.example")));
+    let received = upstream.only();
+    assert_eq!((received.target.as_str(), received.header("host")), ("/path?q", Some("real.example")));
 }
 
 #[tokio::test]
-async fn a_prefix_is_taken_off_where_that_is_asked_for() {
+async fn path_prefix_is_stripped_if_configured() {
     let upstream = Echo::start().await;
     let taken = gateway(&upstream, json!({"path_prefix": "/app", "strip_prefix": true}), json!({})).await;
     for (target, expected) in

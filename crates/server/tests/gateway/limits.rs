@@ -1,9 +1,9 @@
-//! Who is limited where, and what they are told.
+//! Limits of the gateway: who is limited by what, and the headers and bodies of the responses.
 
 use crate::harness::{Echo, Gateway, Message, Setup, run, url};
 use serde_json::{Value, json};
 
-/// So slow that nothing comes back while a test runs.
+/// So slow that nothing is refilled during a test.
 fn limit(burst: u32) -> Value {
     json!({"requests": burst, "window": "24h", "burst": burst})
 }
@@ -32,7 +32,7 @@ async fn several(gateway: &Gateway, count: usize, target: &str, headers: &[(&str
 }
 
 #[tokio::test]
-async fn a_client_is_told_what_is_left_and_then_refused_with_a_problem() {
+async fn responses_have_limit_headers_and_refusal_is_a_problem() {
     let upstream = Echo::start().await;
     let gateway = gateway(&upstream, json!({"limits": limit(2)}), json!({})).await;
     for left in ["1", "0"] {
@@ -55,12 +55,12 @@ async fn a_client_is_told_what_is_left_and_then_refused_with_a_problem() {
     assert!((1..=43_200).contains(&retry), "{retry}");
     assert_eq!(problem["status"], 429);
     assert_eq!(problem["retry_after"], retry);
-    assert_eq!(upstream.take().len(), 2, "what is refused never gets there");
+    assert_eq!(upstream.take().len(), 2, "refused requests do not reach the upstream");
 }
 
 #[tokio::test]
-async fn an_answer_of_the_upstream_does_not_speak_for_the_gateway() {
-    // Both have limits: the client gets each name once.
+async fn upstream_limit_headers_are_replaced_by_the_gateways() {
+    // Both have limit headers: the client gets each name once.
     let upstream = crate::harness::Raw::start().await;
     let gateway = Gateway::with(
         &json!({"services": [{"id": "app", "upstream": url(upstream.address), "limits": limit(9)}]}),
@@ -76,7 +76,7 @@ async fn an_answer_of_the_upstream_does_not_speak_for_the_gateway() {
 }
 
 #[tokio::test]
-async fn an_endpoint_a_service_and_each_client_have_buckets_of_their_own() {
+async fn endpoint_service_and_client_have_separate_buckets() {
     let (upstream, other) = (Echo::start().await, Echo::start().await);
     let endpoint =
         json!({"id": "export", "path": "/users/{id}/export", "methods": ["POST"], "limits": limit(1)});
@@ -88,7 +88,7 @@ async fn an_endpoint_a_service_and_each_client_have_buckets_of_their_own() {
     let post = async |target: &'static str| gateway.ask("POST", target, &[], "").await.code();
     assert_eq!(post("/users/1/export").await, 200);
     assert_eq!(post("/users/2/export").await, 429, "one bucket for the endpoint, whichever user");
-    // Another method, another path: the service's.
+    // Another method and another path use the service's bucket.
     assert_eq!(several(&gateway, 4, "/users/1/export", &[]).await, [200, 200, 200, 429]);
     assert_eq!(several(&gateway, 2, "/other", &[]).await, [200, 429]);
     for (client, code) in [("127.0.0.2", 200), ("127.0.0.2", 429), ("127.0.0.3", 200)] {
@@ -97,37 +97,37 @@ async fn an_endpoint_a_service_and_each_client_have_buckets_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_client_is_told_apart_by_what_names_it_and_the_guard_counts_them_all() {
+async fn clients_are_identified_by_credentials_under_one_guard() {
     let upstream = Echo::start().await;
     let platform = json!({"requests": 2, "window": "24h", "burst": 2, "ip_guard": limit(5)});
     let gateway = gateway(&upstream, json!({}), json!({"platform": platform})).await;
-    let mut asked = Vec::new();
+    let mut codes = Vec::new();
     for header in
         [("x-api-key-id", "one"), ("authorization", "Bearer two"), ("cookie", "hivemind_session=three")]
     {
-        asked.extend(several(&gateway, 3, "/", &[header]).await);
+        codes.extend(several(&gateway, 3, "/", &[header]).await);
     }
-    // Two each, and the sixth of this address is over its guard whatever it calls itself.
-    assert_eq!(asked, [200, 200, 429, 200, 200, 429, 200, 429, 429]);
+    // Two each, and the sixth of this address is over its guard whatever its name.
+    assert_eq!(codes, [200, 200, 429, 200, 200, 429, 200, 429, 429]);
     assert_eq!(upstream.take().len(), 5);
 }
 
 #[tokio::test]
-async fn one_bucket_for_all_services_where_the_scope_is_global() {
+async fn global_scope_shares_one_bucket_between_services() {
     let upstream = Echo::start().await;
     let services = ["/a", "/b"]
         .map(|prefix| json!({"id": &prefix[1..], "path_prefix": prefix, "upstream": url(upstream.address)}));
     for (scope, expected) in [("global", [200, 200, 429, 429]), ("service", [200, 200, 200, 200])] {
         let platform = json!({"requests": 2, "window": "24h", "burst": 2, "scope": scope});
         let gateway = Gateway::with(&json!({"platform": platform, "services": services})).await;
-        let mut asked = several(&gateway, 2, "/a", &[]).await;
-        asked.extend(several(&gateway, 2, "/b", &[]).await);
-        assert_eq!(asked, expected, "{scope}");
+        let mut codes = several(&gateway, 2, "/a", &[]).await;
+        codes.extend(several(&gateway, 2, "/b", &[]).await);
+        assert_eq!(codes, expected, "{scope}");
     }
 }
 
 #[tokio::test]
-async fn a_dry_run_passes_everything_and_says_what_it_would_have_refused() {
+async fn dry_run_passes_requests_over_the_limit() {
     let upstream = Echo::start().await;
     let mut limits = limit(1);
     limits["dry_run"] = json!(true);
@@ -137,9 +137,9 @@ async fn a_dry_run_passes_everything_and_says_what_it_would_have_refused() {
 }
 
 #[tokio::test]
-async fn a_limit_that_delays_holds_back_what_nginx_would() {
+async fn delay_holds_back_requests_as_nginx_does() {
     let upstream = Echo::start().await;
-    // Ten a second: three at once, of which the third waits for its turn; the fourth is refused.
+    // Ten per second: three at once, of which the third is delayed; the fourth is refused.
     let limits = json!({"requests": 10, "window": "1s", "burst": 3, "mode": "delay", "delay_after": 1});
     let gateway = gateway(&upstream, json!({"limits": limits}), json!({})).await;
     let mut clients = Vec::new();
@@ -153,12 +153,12 @@ async fn a_limit_that_delays_holds_back_what_nginx_would() {
         codes.push(client.answer().await.code());
     }
     codes.sort_unstable();
-    // A slow machine may have seen one come back; none may be refused that could wait.
+    // On a slow machine one may have been refilled; a request that can wait must not be refused.
     assert!(codes == [200, 200, 200, 429] || codes == [200; 4], "{codes:?}");
 }
 
 #[tokio::test]
-async fn a_platform_that_is_off_limits_nothing() {
+async fn disabled_platform_limits_nothing() {
     let upstream = Echo::start().await;
     let platform = json!({"enabled": false, "requests": 1, "window": "24h", "burst": 1});
     let gateway = gateway(&upstream, json!({}), json!({"platform": platform})).await;
@@ -166,7 +166,7 @@ async fn a_platform_that_is_off_limits_nothing() {
 }
 
 #[tokio::test]
-async fn the_headers_and_the_body_are_as_configured() {
+async fn limit_headers_and_refusal_body_follow_configuration() {
     let upstream = Echo::start().await;
     for (headers, ietf, x) in
         [("ietf", true, false), ("x", false, true), ("both", true, true), ("off", false, false)]
@@ -185,7 +185,7 @@ async fn the_headers_and_the_body_are_as_configured() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_logged_as_fail2ban_reads_it() {
+async fn refusal_is_logged_in_fail2ban_format() {
     let upstream = Echo::start().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("refusals.log");
@@ -206,7 +206,7 @@ async fn a_refusal_is_logged_as_fail2ban_reads_it() {
 }
 
 #[tokio::test]
-async fn one_line_on_the_command_line_protects_an_app() {
+async fn gateway_command_protects_app_without_configuration_file() {
     let upstream = Echo::start().await;
     let url = url(upstream.address);
     let setup = Setup::command(&[
@@ -224,12 +224,12 @@ async fn one_line_on_the_command_line_protects_an_app() {
     assert_eq!(several(&gateway, 4, "/", &[]).await, [200, 200, 200, 429]);
     assert_eq!(upstream.take().len(), 3);
     let help = run(env!("CARGO_BIN_EXE_hivemind"), &["gateway", "--help"]).await;
-    assert!(help.contains("nginx"), "it says how its burst differs from nginx's: {help}");
+    assert!(help.contains("nginx"), "help explains how burst differs from nginx's: {help}");
 }
 
-// Seen failing on: methods in any letters passed on, each past the limit of its capital one.
+// Seen failing on: methods in any case passed on, each past the limit of the upper-case method.
 #[tokio::test]
-async fn a_method_in_small_letters_is_no_way_around_the_limit_of_the_capital_one() {
+async fn lowercase_method_is_rejected_and_does_not_bypass_limit() {
     let upstream = Echo::start().await;
     let endpoint = json!({"id": "login", "path": "/login", "methods": ["POST"], "limits": limit(1)});
     let gateway = gateway(&upstream, json!({"endpoints": [endpoint]}), json!({})).await;

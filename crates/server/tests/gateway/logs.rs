@@ -1,4 +1,4 @@
-//! The access log: a line for each request, whole, whatever becomes of the request and of the process.
+//! The access log: one complete line per request, also for unreadable and aborted requests and at shutdown.
 
 use crate::harness::{Echo, Gateway, Raw, Setup, request, url};
 use hivemind_testkit::{Log, within};
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::Duration;
 
-/// The lines of a log, once there are so many.
+/// The lines of a log, once it has `count` of them.
 async fn lines(path: &Path, count: usize) -> Vec<Value> {
     let written = async {
         loop {
@@ -30,15 +30,15 @@ async fn logging(upstream: std::net::SocketAddr, front: Value) -> (Gateway, std:
     (setup.start().await, path)
 }
 
-// Seen failing on: a process that ends without waiting for the thread that writes.
+// Seen failing on: a process that exits without waiting for the writer thread.
 #[tokio::test]
-async fn no_line_is_lost_at_the_end_however_slowly_the_log_is_read() {
+async fn no_line_is_lost_at_shutdown_with_a_slow_log_reader() {
     const REQUESTS: usize = 2_000;
     let upstream = Echo::start().await;
     let setup = Setup::new(&json!({"services": [{"id": "app", "upstream": url(upstream.address)}]}));
     let path = setup.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-    // Open for both, so that neither side waits for the other.
+    // Opened for reading and writing, so that neither side blocks on open.
     let pipe = OpenOptions::new().read(true).write(true).open(&path).unwrap();
     let mut gateway = setup.with(&json!({"gateway": {"access_log": path}})).start().await;
     let mut client = gateway.connect().await;
@@ -48,21 +48,21 @@ async fn no_line_is_lost_at_the_end_however_slowly_the_log_is_read() {
     }
     drop(client);
     gateway.signal("TERM").await;
-    // The pipe has long been full; whoever does not wait for it has ended before it is read.
+    // The pipe is full, so a process that does not wait exits before it is read.
     let early = tokio::time::timeout(Duration::from_millis(500), gateway.ended()).await;
-    let (tell, read) = tokio::sync::oneshot::channel();
+    let (sender, read) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let lines = BufReader::new(pipe).lines().take(REQUESTS).map_while(Result::ok).count();
-        let _ = tell.send(lines);
+        let _ = sender.send(lines);
     });
     assert_eq!(within("all lines", read).await, Ok(REQUESTS));
     assert!(early.is_err(), "it ended before its log was written: {early:?}");
     assert_eq!(gateway.ended().await.code(), Some(0));
 }
 
-// Seen failing on: answers of hyper's own that nobody is told of; a head that is given up in silence.
+// Seen failing on: hyper's own responses, which bypass the log; an aborted request head without a line.
 #[tokio::test]
-async fn what_could_not_be_read_has_a_line_too() {
+async fn unreadable_requests_are_logged_without_method_and_path() {
     let upstream = Echo::start().await;
     let front = json!({"gateway": {"header_timeout": "300ms", "max_header_bytes": "8KiB"}});
     let (gateway, path) = logging(upstream.address, front).await;
@@ -88,14 +88,14 @@ async fn what_could_not_be_read_has_a_line_too() {
     assert_eq!((lines[3]["method"].as_str(), lines[3]["path"].as_str()), (Some("GET"), Some("/fine")));
 }
 
-// Seen failing on: lines that are dropped with the threads; 200 for what nobody answered.
+// Seen failing on: lines that are dropped with the threads; status 200 for an unanswered request.
 #[tokio::test]
-async fn whoever_is_cut_off_or_goes_away_has_a_line_that_says_so() {
+async fn aborted_requests_are_logged_with_status_499() {
     let upstream = Raw::start().await;
     let (mut gateway, path) = logging(upstream.address, json!({"server": {"shutdown_grace": "300ms"}})).await;
     let mut gone = gateway.connect().await;
     gone.send(request("GET", "/gone", &[], "")).await;
-    // It stays: one that goes as well may be noticed first, and that is a 502.
+    // The upstream stays connected: a closed one may be noticed first, which is a 502.
     let mut silent = upstream.accept().await;
     silent.request().await.unwrap();
     drop(gone);
@@ -106,14 +106,14 @@ async fn whoever_is_cut_off_or_goes_away_has_a_line_that_says_so() {
     gateway.signal("TERM").await;
     assert_eq!(gateway.ended().await.code(), Some(0));
     let lines = lines(&path, 2).await;
-    let mut seen: Vec<_> =
+    let mut statuses: Vec<_> =
         lines.iter().map(|line| (line["path"].as_str().unwrap(), line["status"].as_u64().unwrap())).collect();
-    seen.sort_unstable();
-    assert_eq!(seen, [("/cut", 499), ("/gone", 499)]);
+    statuses.sort_unstable();
+    assert_eq!(statuses, [("/cut", 499), ("/gone", 499)]);
 }
 
 #[tokio::test]
-async fn both_logs_on_standard_output_are_lines_of_one_kind_each() {
+async fn both_logs_on_stdout_write_whole_lines() {
     let upstream = Echo::start().await;
     let limits = json!({"requests": 1, "window": "1h", "burst": 1});
     let setup = Setup::new(&json!({
@@ -138,16 +138,16 @@ async fn both_logs_on_standard_output_are_lines_of_one_kind_each() {
     assert_eq!((requests.count(), of_refusals), (300, refused));
 }
 
-// Seen failing on: a log that says on standard error that it could not write there, and panics.
+// Seen failing on: a log that reports its write error to standard error, and panics.
 #[tokio::test]
-async fn a_log_that_nobody_reads_any_more_ends_nothing() {
+async fn closed_log_pipe_does_not_stop_the_gateway() {
     let upstream = Echo::start().await;
     let mut gateway = Gateway::before(upstream.address).await;
-    // The pipe is closed when the next line comes, and every line after that is lost.
+    // The pipe is closed when the next line is written, and every later line is lost.
     gateway.log = Log::of(tokio::io::empty());
     for requests in 101..106 {
         gateway.rewrite(&json!({"gateway": {"platform": {"requests": requests}}}));
-        assert!(gateway.reload().await.body.contains("true"), "a reload is told in the log, and done");
+        assert!(gateway.reload().await.body.contains("true"), "a reload writes to the log and succeeds");
     }
     assert_eq!(gateway.get("/").await.code(), 200);
 }

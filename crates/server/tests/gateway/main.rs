@@ -1,5 +1,5 @@
-//! The gateway from outside: the real binary between real clients and real upstreams. Every test
-//! starts a gateway of its own on ports that the kernel chooses, and waits for events under a deadline.
+//! The gateway, tested with the real binary between real clients and real upstreams. Every test starts its own
+//! gateway on ports that the kernel chooses, and waits for events under a deadline.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,7 +11,6 @@
 
 mod harness;
 
-mod bounds;
 mod browser;
 mod certificates;
 mod drain;
@@ -21,12 +20,13 @@ mod idle;
 mod keys;
 mod limits;
 mod logs;
+mod nginx_comparison;
 mod protocols;
 mod proxying;
 mod reload;
+mod resource_limits;
 mod retries;
 mod routing;
-mod side_by_side;
 mod sizes;
 mod slow_clients;
 mod smuggling;

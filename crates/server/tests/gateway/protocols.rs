@@ -1,4 +1,4 @@
-//! HTTP/2 on either side, spoken by clients that others wrote.
+//! HTTP/2 on either side, tested with third-party clients.
 
 use crate::harness::{Echo, Gateway, OK, Raw, run, url};
 use hivemind_testkit::http2::{Connection, Frame, Headers};
@@ -13,7 +13,7 @@ async fn before(upstream: &Echo, http2: bool) -> Gateway {
     .await
 }
 
-/// A request's headers as a browser sends them.
+/// Request headers as a browser sends them.
 pub(crate) fn headers(method: &str, path: &str) -> Headers {
     Headers::none()
         .with(":method", method)
@@ -23,7 +23,7 @@ pub(crate) fn headers(method: &str, path: &str) -> Headers {
 }
 
 #[tokio::test]
-async fn curl_speaks_http_2_to_it_by_prior_knowledge() {
+async fn curl_http2_prior_knowledge_reaches_either_upstream() {
     let upstream = Echo::start().await;
     for http2 in [false, true] {
         let gateway = before(&upstream, http2).await;
@@ -32,31 +32,34 @@ async fn curl_speaks_http_2_to_it_by_prior_knowledge() {
         let arguments =
             ["-sS", "--http2-prior-knowledge", "-w", format, "-d", "body", "-H", "x-own: 1", &address];
         assert_eq!(run("curl", &arguments).await, "POST /hello body\n2 200");
-        let seen = upstream.only();
-        assert_eq!(seen.version, if http2 { Version::HTTP_2 } else { Version::HTTP_11 });
-        assert_eq!((seen.header("x-own"), seen.header("x-forwarded-for")), (Some("1"), Some("127.0.0.1")));
-        // `:authority` is the host, whatever the upstream speaks.
-        let host = seen.header("host").map(str::to_owned).or(seen.authority);
+        let received = upstream.only();
+        assert_eq!(received.version, if http2 { Version::HTTP_2 } else { Version::HTTP_11 });
+        assert_eq!(
+            (received.header("x-own"), received.header("x-forwarded-for")),
+            (Some("1"), Some("127.0.0.1"))
+        );
+        // `:authority` becomes the host, for either version of the upstream.
+        let host = received.header("host").map(str::to_owned).or(received.authority);
         assert_eq!(host, Some(gateway.listen.to_string()));
     }
 }
 
 #[tokio::test]
-async fn an_upstream_that_speaks_http_2_serves_clients_that_do_not() {
+async fn http2_upstream_serves_http1_clients() {
     let upstream = Echo::start().await;
     let gateway = before(&upstream, true).await;
     let answer = gateway
         .ask("PUT", "/x?y", &[("connection", "close, x-hop"), ("x-hop", "1"), ("te", "trailers")], "abc")
         .await;
     assert_eq!((answer.code(), answer.text()), (200, "PUT /x abc"));
-    let seen = upstream.only();
-    assert_eq!((seen.version, seen.target.as_str()), (Version::HTTP_2, "/x?y"));
-    assert_eq!(seen.authority.as_deref().or(seen.header("host")), Some("app.example"));
-    assert_eq!(seen.header("x-hop"), None);
+    let received = upstream.only();
+    assert_eq!((received.version, received.target.as_str()), (Version::HTTP_2, "/x?y"));
+    assert_eq!(received.authority.as_deref().or(received.header("host")), Some("app.example"));
+    assert_eq!(received.header("x-hop"), None);
 }
 
 #[tokio::test]
-async fn trailers_go_from_any_version_to_any_other() {
+async fn trailers_pass_between_all_http_versions() {
     let upstream = Echo::start().await;
     for http2 in [false, true] {
         let gateway = before(&upstream, http2).await;
@@ -68,8 +71,8 @@ async fn trailers_go_from_any_version_to_any_other() {
             ("body", &[("x-checksum".to_owned(), "abc".to_owned())][..])
         );
         let sum = || {
-            let seen = upstream.take();
-            let trailers = seen.last().unwrap().trailers.clone();
+            let received = upstream.take();
+            let trailers = received.last().unwrap().trailers.clone();
             trailers.and_then(|trailers| trailers.get("x-sum").map(|sum| sum.to_str().unwrap().to_owned()))
         };
         sum();
@@ -90,8 +93,8 @@ async fn trailers_go_from_any_version_to_any_other() {
         let answer = new.answer(stream).await;
         assert_eq!((&answer.body[..], answer.blocks.len()), (&b"body"[..], 2), "{answer:?}");
         assert_eq!(answer.blocks[1], [("x-checksum".to_owned(), "abc".to_owned())]);
-        let seen = upstream.take();
-        let up = seen.last().unwrap();
+        let received = upstream.take();
+        let up = received.last().unwrap();
         assert_eq!(&up.body[..], b"up");
         assert_eq!(
             up.trailers.as_ref().and_then(|trailers| trailers.get("x-sum")).map(http::HeaderValue::as_bytes),
@@ -101,7 +104,7 @@ async fn trailers_go_from_any_version_to_any_other() {
 }
 
 #[tokio::test]
-async fn streams_of_one_connection_do_not_wait_for_each_other() {
+async fn slow_http2_stream_does_not_delay_other_streams() {
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = Connection::open_at(gateway.listen, &[]).await;
@@ -122,8 +125,8 @@ async fn streams_of_one_connection_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn cookies_that_http_2_splits_are_one_again_for_an_older_upstream() {
-    // RFC 9113, 8.2.3: joined by `; ` before it goes to anything but HTTP/2.
+async fn http2_cookie_fields_are_joined_for_http1_upstream() {
+    // RFC 9113, 8.2.3: joined by `; ` for anything but HTTP/2.
     let upstream = Echo::start().await;
     let gateway = before(&upstream, false).await;
     let mut client = Connection::open_at(gateway.listen, &[]).await;
@@ -136,7 +139,7 @@ async fn cookies_that_http_2_splits_are_one_again_for_an_older_upstream() {
 }
 
 #[tokio::test]
-async fn an_answers_hop_by_hop_headers_never_reach_http_2() {
+async fn hop_by_hop_response_headers_never_reach_http2() {
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = Connection::open_at(gateway.listen, &[]).await;
@@ -155,32 +158,33 @@ async fn an_answers_hop_by_hop_headers_never_reach_http_2() {
 }
 
 #[tokio::test]
-async fn h2load_gets_every_answer() {
+async fn h2load_gets_a_response_to_every_request() {
     let upstream = Echo::start().await;
     for http2 in [false, true] {
         let gateway = before(&upstream, http2).await;
         let address = format!("http://{}/x", gateway.listen);
-        let said = run("h2load", &["-n", "3000", "-c", "4", "-m", "20", &address]).await;
-        assert!(said.contains("3000 succeeded, 0 failed, 0 errored, 0 timeout"), "{said}");
-        assert!(said.contains("3000 2xx"), "{said}");
+        let output = run("h2load", &["-n", "3000", "-c", "4", "-m", "20", &address]).await;
+        assert!(output.contains("3000 succeeded, 0 failed, 0 errored, 0 timeout"), "{output}");
+        assert!(output.contains("3000 2xx"), "{output}");
         assert_eq!(upstream.take().len(), 3000);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wrk_gets_every_answer() {
+async fn wrk_gets_a_response_to_every_request() {
     let upstream = Echo::start().await;
     let gateway = before(&upstream, false).await;
     let address = format!("http://{}/x", gateway.listen);
-    let said = run("wrk", &["-t1", "-c32", "-d2s", &address]).await;
-    assert!(!said.contains("Non-2xx") && !said.contains("Socket errors"), "{said}");
-    let requests = said.lines().find(|line| line.contains("requests in")).unwrap_or_else(|| panic!("{said}"));
-    assert!(requests.trim().split(' ').next().unwrap().parse::<u64>().unwrap() > 100, "{said}");
+    let output = run("wrk", &["-t1", "-c32", "-d2s", &address]).await;
+    assert!(!output.contains("Non-2xx") && !output.contains("Socket errors"), "{output}");
+    let requests =
+        output.lines().find(|line| line.contains("requests in")).unwrap_or_else(|| panic!("{output}"));
+    assert!(requests.trim().split(' ').next().unwrap().parse::<u64>().unwrap() > 100, "{output}");
 }
 
-// Seen failing on: a length kept with 204, which a client of HTTP/2 takes for a broken answer.
+// Seen failing on: a length kept with 204, which an HTTP/2 client takes for a protocol error.
 #[tokio::test]
-async fn an_answer_without_content_has_no_length_over_http_2_either() {
+async fn no_content_response_has_no_length_over_http2() {
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = Connection::open_at(gateway.listen, &[]).await;
@@ -193,9 +197,9 @@ async fn an_answer_without_content_has_no_length_over_http_2_either() {
     assert_eq!((answer.value(":status"), answer.value("content-length")), (Some("204"), None));
 }
 
-// Seen failing on: trailers of answers passed on as they are.
+// Seen failing on: response trailers passed on unfiltered.
 #[tokio::test]
-async fn trailers_of_an_answer_do_not_say_what_belongs_into_its_head() {
+async fn response_trailers_drop_fields_of_the_head() {
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = Connection::open_at(gateway.listen, &[]).await;

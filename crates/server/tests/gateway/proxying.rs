@@ -1,25 +1,25 @@
-//! What goes through, byte by byte: methods, bodies, trailers, and the headers that end at each hop.
+//! Transparent proxying: methods, bodies, trailers, and hop-by-hop headers.
 
 use crate::harness::{Echo, Gateway, Nginx, OK, Raw, Setup, request, url};
 use serde_json::json;
 
 #[tokio::test]
-async fn every_method_reaches_the_upstream_with_its_target_and_body() {
+async fn every_method_is_forwarded_with_target_and_body() {
     let upstream = Echo::start().await;
     let gateway = Gateway::before(upstream.address).await;
     for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "X-OWN"] {
         let body = if method == "GET" { "" } else { "a body" };
         let answer = gateway.ask(method, "/a%20b/c;d?e=f%2Fg&h", &[("x-own", "1")], body).await;
-        let seen = upstream.only();
+        let received = upstream.only();
         assert_eq!(answer.code(), 200, "{method}");
-        assert_eq!(seen.method, *method);
-        assert_eq!(seen.target, "/a%20b/c;d?e=f%2Fg&h", "as the client wrote it");
-        assert_eq!((seen.header("x-own"), &seen.body[..]), (Some("1"), body.as_bytes()), "{method}");
+        assert_eq!(received.method, *method);
+        assert_eq!(received.target, "/a%20b/c;d?e=f%2Fg&h", "as the client wrote it");
+        assert_eq!((received.header("x-own"), &received.body[..]), (Some("1"), body.as_bytes()), "{method}");
     }
 }
 
 #[tokio::test]
-async fn headers_keep_their_order_their_values_and_their_number() {
+async fn header_order_values_and_repetition_are_kept() {
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = gateway.connect().await;
@@ -32,10 +32,10 @@ async fn headers_keep_their_order_their_values_and_their_number() {
         ))
         .await;
     let mut server = upstream.accept().await;
-    let seen = server.request().await.unwrap();
-    assert_eq!(seen.start, "GET / HTTP/1.1");
+    let received = server.request().await.unwrap();
+    assert_eq!(received.start, "GET / HTTP/1.1");
     assert_eq!(
-        (seen.all("x-a"), seen.all("x-b"), seen.all("x-empty")),
+        (received.all("x-a"), received.all("x-b"), received.all("x-empty")),
         (vec!["1", "3"], vec!["two  words"], vec![""])
     );
     server.send("HTTP/1.1 203 Somewhat\r\nset-cookie: a=1\r\nset-cookie: b=2\r\nx-bytes: \u{e9}\r\ncontent-length: 0\r\n\r\n").await;
@@ -45,8 +45,8 @@ async fn headers_keep_their_order_their_values_and_their_number() {
 }
 
 #[tokio::test]
-async fn headers_of_one_hop_end_there_both_ways() {
-    // Those named in `Connection` are of one hop as well.
+async fn hop_by_hop_headers_are_removed_in_both_directions() {
+    // Headers named in `Connection` are hop-by-hop too.
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = gateway.connect().await;
@@ -62,13 +62,13 @@ async fn headers_of_one_hop_end_there_both_ways() {
     ];
     client.send(request("GET", "/", &headers, "")).await;
     let mut server = upstream.accept().await;
-    let seen = server.request().await.unwrap();
+    let received = server.request().await.unwrap();
     for gone in ["keep-alive", "proxy-connection", "x-secret", "x-other", "upgrade"] {
-        assert_eq!(seen.all(gone), Vec::<&str>::new(), "{gone}");
+        assert_eq!(received.all(gone), Vec::<&str>::new(), "{gone}");
     }
-    assert_eq!(seen.header("x-kept"), Some("3"));
-    assert!(seen.all("te").iter().all(|te| *te == "trailers"), "{seen:?}");
-    assert!(!seen.all("connection").iter().any(|value| value.contains("ecret")), "{seen:?}");
+    assert_eq!(received.header("x-kept"), Some("3"));
+    assert!(received.all("te").iter().all(|te| *te == "trailers"), "{received:?}");
+    assert!(!received.all("connection").iter().any(|value| value.contains("ecret")), "{received:?}");
     server
         .send("HTTP/1.1 200 OK\r\nconnection: x-internal\r\nx-internal: 1\r\nkeep-alive: timeout=9\r\nproxy-authenticate: Basic\r\nx-kept: 2\r\ncontent-length: 0\r\n\r\n")
         .await;
@@ -80,21 +80,21 @@ async fn headers_of_one_hop_end_there_both_ways() {
 }
 
 #[tokio::test]
-async fn a_host_or_a_length_named_in_connection_is_not_taken_away() {
-    // Taking `Content-Length` off would leave a body that the upstream takes for a request.
+async fn host_and_length_named_in_connection_are_kept() {
+    // Without `Content-Length`, the upstream would take the body for a request.
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = gateway.connect().await;
     let headers = [("connection", "content-length, host, x-forwarded-for, close")];
     client.send(request("POST", "/", &headers, "GET /evil HTTP/1.1\r\n\r\n")).await;
     let answer = tokio::select! {
-        // Refusing it is as good.
+        // Refusing the request is also correct.
         answer = client.answer() => answer,
         mut server = upstream.accept() => {
-            let seen = server.request().await.unwrap();
-            assert_eq!(seen.text(), "GET /evil HTTP/1.1\r\n\r\n");
-            assert_eq!(seen.header("host"), Some("app.example"));
-            assert_eq!(seen.header("x-forwarded-for"), Some("127.0.0.1"));
+            let received = server.request().await.unwrap();
+            assert_eq!(received.text(), "GET /evil HTTP/1.1\r\n\r\n");
+            assert_eq!(received.header("host"), Some("app.example"));
+            assert_eq!(received.header("x-forwarded-for"), Some("127.0.0.1"));
             server.send(OK).await;
             client.answer().await
         }
@@ -103,7 +103,7 @@ async fn a_host_or_a_length_named_in_connection_is_not_taken_away() {
 }
 
 #[tokio::test]
-async fn chunks_and_trailers_go_through_both_ways() {
+async fn chunks_and_trailers_pass_in_both_directions() {
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = gateway.connect().await;
@@ -112,7 +112,7 @@ async fn chunks_and_trailers_go_through_both_ways() {
     let mut server = upstream.accept().await;
     let head = server.head().await.unwrap();
     assert!(head.is_chunked(), "{head:?}");
-    // It does not wait for the end of a body before it passes on the beginning.
+    // The beginning of a body is passed on before its end has arrived.
     assert_eq!((server.line().await, server.bytes(5).await), ("3".to_owned(), b"abc\r\n".to_vec()));
     client.send("2\r\nde\r\n0\r\nx-sum: 5\r\n\r\n").await;
     assert_eq!((server.line().await, server.bytes(4).await), ("2".to_owned(), b"de\r\n".to_vec()));
@@ -130,7 +130,7 @@ async fn chunks_and_trailers_go_through_both_ways() {
         (client.line().await, client.line().await, client.line().await),
         ("0".into(), "x-sum: 9".into(), String::new())
     );
-    // The client's connection is as good as before; the upstream's may be another one.
+    // The client's connection is still usable; the upstream's may be another one.
     client.send("GET /again HTTP/1.1\r\nhost: a\r\n\r\n").await;
     let mut next = tokio::select! {
         next = upstream.accept() => next,
@@ -147,7 +147,7 @@ async fn chunks_and_trailers_go_through_both_ways() {
 }
 
 #[tokio::test]
-async fn answers_without_a_body_have_none_and_keep_the_connection() {
+async fn bodiless_responses_keep_the_connection_open() {
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let (mut client, mut server) = (gateway.connect().await, None);
@@ -167,18 +167,22 @@ async fn answers_without_a_body_have_none_and_keep_the_connection() {
         let got = client.head().await.unwrap();
         assert_eq!(got.start.split(' ').nth(1), answer.split(' ').nth(1), "{answer}");
         if method == "HEAD" {
-            assert_eq!(got.header("content-length"), Some("1000"), "what it would be for GET");
+            assert_eq!(got.header("content-length"), Some("1000"), "the length that GET would have");
         }
     }
     client.send("GET /last HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
     let mut server = server.unwrap();
     assert_eq!(server.request().await.unwrap().target(), "/last");
     server.send(OK).await;
-    assert_eq!(client.answer().await.text(), "ok", "nothing of the answers before is left on the connection");
+    assert_eq!(
+        client.answer().await.text(),
+        "ok",
+        "no bytes of earlier responses are left on the connection"
+    );
 }
 
 #[tokio::test]
-async fn an_answer_that_ends_with_its_connection_is_whole_and_one_that_was_cut_is_not() {
+async fn close_delimited_response_is_whole_and_cut_one_is_not() {
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = gateway.connect().await;
@@ -197,12 +201,12 @@ async fn an_answer_that_ends_with_its_connection_is_whole_and_one_that_was_cut_i
     drop(server);
     let head = client.head().await.unwrap();
     assert_eq!(head.length(), Some(10));
-    // Closed before its length: the client knows that it is not all.
+    // Closed before its length: the client can detect the truncation.
     assert_eq!(client.rest().await, b"half");
 }
 
 #[tokio::test]
-async fn requests_in_a_row_are_answered_in_order_on_one_connection() {
+async fn pipelined_requests_are_answered_in_order() {
     let upstream = Echo::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = gateway.connect().await;
@@ -216,7 +220,7 @@ async fn requests_in_a_row_are_answered_in_order_on_one_connection() {
 }
 
 #[tokio::test]
-async fn nginx_is_a_good_upstream() {
+async fn nginx_upstream_serves_small_and_large_responses() {
     let nginx = Nginx::start(
         "server { listen 127.0.0.1:PORT0; location / { return 200 \"$request_method $uri $http_x_forwarded_for\"; }
          location /big { alias big; } }",
@@ -235,7 +239,7 @@ async fn nginx_is_a_good_upstream() {
 }
 
 #[tokio::test]
-async fn an_http_1_0_client_gets_an_answer_that_it_understands() {
+async fn http10_client_gets_response_without_chunks() {
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = gateway.connect().await;
@@ -244,16 +248,16 @@ async fn an_http_1_0_client_gets_an_answer_that_it_understands() {
     assert_eq!(server.request().await.unwrap().start, "GET /old HTTP/1.1");
     server.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n").await;
     let answer = client.answer().await;
-    // It knows no chunks.
+    // HTTP/1.0 has no chunked coding.
     assert!(!answer.is_chunked(), "{answer:?}");
     assert_eq!(answer.text(), "abc");
     client.closed().await;
 }
 
 #[tokio::test]
-async fn the_answers_of_the_gateway_itself_are_problems() {
+async fn gateway_errors_are_problem_documents() {
     let gateway = Gateway::with(&json!({"services": [
-        {"id": "app", "host": "app.example", "path_prefix": "/app", "upstream": format!("http://{}", Raw::nobody().await)},
+        {"id": "app", "host": "app.example", "path_prefix": "/app", "upstream": format!("http://{}", Raw::unused_address().await)},
     ]}))
     .await;
     for (target, code) in [("/other", 404), ("/app", 502)] {
@@ -263,18 +267,18 @@ async fn the_answers_of_the_gateway_itself_are_problems() {
         assert_eq!(problem["status"], code);
         assert!(problem["title"].as_str().is_some_and(|title| !title.is_empty()), "{problem}");
         let text = problem.to_string();
-        assert!(!text.contains("127.0.0.1"), "who the upstream is is nobody's business: {text}");
+        assert!(!text.contains("127.0.0.1"), "the upstream's address is not disclosed: {text}");
     }
 }
 
 #[tokio::test]
-async fn there_are_as_many_threads_to_serve_as_asked_for() {
+async fn worker_thread_count_follows_configuration() {
     let upstream = Echo::start().await;
     for workers in [1, 3] {
         let setup = Setup::new(&json!({"services": [{"id": "app", "upstream": url(upstream.address)}]}));
         let gateway = setup.with(&json!({"server": {"workers": workers}})).start().await;
         assert_eq!(gateway.get("/").await.code(), 200);
-        // Linux shows each thread of a process as a folder, with its name in it.
+        // Linux lists the threads of a process as folders that contain their names.
         let threads = std::fs::read_dir(format!("/proc/{}/task", gateway.id())).unwrap();
         let name = |path: std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap_or_default();
         let names: Vec<_> = threads.map(|thread| name(thread.unwrap().path())).collect();

@@ -1,4 +1,4 @@
-//! Limits and services follow their file, whole or not at all; sockets need a restart.
+//! Reloads: limits and services follow their file atomically; sockets need a restart.
 
 use crate::harness::{Echo, Gateway, Raw, url};
 use hivemind_testkit::within;
@@ -16,7 +16,7 @@ fn limit_of(answer: &crate::harness::Message) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn a_changed_file_changes_limits_and_services_without_being_asked() {
+async fn changed_file_updates_limits_and_services() {
     let (old, new) = (Echo::named("old").await, Echo::named("new").await);
     let mut gateway = Gateway::with(&json!({"services": [service("app", &old, 1_000)]})).await;
     assert_eq!(gateway.get("/").await.header("x-upstream"), Some("old"));
@@ -26,7 +26,7 @@ async fn a_changed_file_changes_limits_and_services_without_being_asked() {
 }
 
 #[tokio::test]
-async fn a_spent_bucket_stays_spent_over_a_reload() {
+async fn spent_bucket_stays_spent_after_reload() {
     let upstream = Echo::start().await;
     let mut gateway = Gateway::with(&json!({"services": [service("app", &upstream, 2)]})).await;
     for code in [200, 200, 429] {
@@ -35,24 +35,24 @@ async fn a_spent_bucket_stays_spent_over_a_reload() {
     gateway.rewrite(&json!({"gateway": {"services": [service("app", &upstream, 3)]}}));
     assert_eq!(gateway.reload().await.code, 200);
     let refused = gateway.until("/", "the new limit", |answer| limit_of(answer) == Some("3")).await;
-    assert_eq!(refused.code(), 429, "a new limit is no new bucket");
+    assert_eq!(refused.code(), 429, "a new limit keeps the bucket");
 }
 
 #[tokio::test]
-async fn an_admin_request_and_a_hangup_look_at_once() {
+async fn admin_request_and_sighup_reload_immediately() {
     let upstream = Echo::start().await;
     let mut gateway = Gateway::with(&json!({"services": [service("app", &upstream, 1_000)]})).await;
     gateway.rewrite(&json!({"gateway": {"services": [service("app", &upstream, 2_000)]}}));
     let page = gateway.reload().await;
     assert_eq!(page.code, 200, "{page:?}");
-    assert_eq!(limit_of(&gateway.get("/").await), Some("2000"), "in force when it is answered");
+    assert_eq!(limit_of(&gateway.get("/").await), Some("2000"), "active when the response arrives");
     gateway.rewrite(&json!({"gateway": {"services": [service("app", &upstream, 3_000)]}}));
     gateway.signal("HUP").await;
-    gateway.until("/", "the hangup is heard", |answer| limit_of(answer) == Some("3000")).await;
+    gateway.until("/", "the reload by SIGHUP", |answer| limit_of(answer) == Some("3000")).await;
 }
 
 #[tokio::test]
-async fn a_broken_file_changes_nothing_and_is_told_with_its_place() {
+async fn invalid_file_changes_nothing_and_is_logged_with_place() {
     let upstream = Echo::start().await;
     let mut gateway = Gateway::with(&json!({"services": [service("app", &upstream, 1_000)]})).await;
     gateway.write("gateway:\n  services:\n  - {id: app, upstream: 'ftp://nowhere'}\n");
@@ -63,14 +63,14 @@ async fn a_broken_file_changes_nothing_and_is_told_with_its_place() {
     gateway.write("gateway: [");
     assert!(gateway.reload().await.code >= 400);
     assert_eq!(limit_of(&gateway.get("/").await), Some("1000"));
-    // And a good one is taken again.
+    // A valid file is loaded again.
     gateway.rewrite(&json!({"gateway": {"services": [service("app", &upstream, 2_000)]}}));
     assert_eq!(gateway.reload().await.code, 200);
     assert_eq!(limit_of(&gateway.get("/").await), Some("2000"));
 }
 
 #[tokio::test]
-async fn a_static_key_that_changes_is_named_in_a_warning_and_kept() {
+async fn changed_static_key_is_kept_and_named_in_a_warning() {
     let upstream = Echo::start().await;
     let mut gateway = Gateway::with(&json!({"services": [service("app", &upstream, 1_000)]})).await;
     let listen = gateway.listen;
@@ -79,14 +79,14 @@ async fn a_static_key_that_changes_is_named_in_a_warning_and_kept() {
     assert_eq!(gateway.reload().await.code, 200);
     let warning = gateway.log.next("max_headers").await;
     assert!(warning.to_lowercase().contains("warn"), "{warning}");
-    // The dynamic part of the same file is in force, the static one is not.
+    // The dynamic part of the same file is active, the static one is not.
     let answer = gateway.ask("GET", "/", &[("x-a", "1"), ("x-b", "2"), ("x-c", "3")], "").await;
     assert_eq!((answer.code(), limit_of(&answer)), (200, Some("2000")));
     assert_eq!(gateway.listen, listen);
 }
 
 #[tokio::test]
-async fn a_request_that_is_under_way_ends_as_it_began() {
+async fn request_in_flight_finishes_with_its_old_configuration() {
     let (old, new) = (Raw::start().await, Echo::named("new").await);
     let mut gateway =
         Gateway::with(&json!({"services": [{"id": "app", "upstream": url(old.address)}]})).await;
@@ -99,14 +99,14 @@ async fn a_request_that_is_under_way_ends_as_it_began() {
     assert_eq!(gateway.get("/").await.header("x-upstream"), Some("new"));
     server.send("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nold").await;
     assert_eq!(client.answer().await.text(), "old");
-    // The same connection goes on with the new services.
+    // The same connection continues with the new services.
     client.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
     assert_eq!(client.answer().await.header("x-upstream"), Some("new"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_request_fails_and_none_sees_half_a_reload() {
-    // Each version has its own limit and its own upstream: an answer has both of one version.
+async fn reloads_under_load_are_atomic_and_fail_no_request() {
+    // Each version has its own limit and upstream: every response must have both of one version.
     let upstreams = [Echo::named("even").await, Echo::named("odd").await];
     let version = |number: usize| {
         let burst = 1_000_000 + u32::try_from(number % 2).unwrap();
@@ -115,10 +115,10 @@ async fn no_request_fails_and_none_sees_half_a_reload() {
         json!({"services": [service]})
     };
     let mut gateway = Gateway::with(&version(0)).await;
-    let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..4 {
-        let (stop, asked) = (Arc::clone(&stop), Arc::clone(&asked));
+        let (stop, count) = (Arc::clone(&stop), Arc::clone(&count));
         let mut client = gateway.connect().await;
         clients.spawn(async move {
             while !stop.load(Ordering::Relaxed) {
@@ -127,7 +127,7 @@ async fn no_request_fails_and_none_sees_half_a_reload() {
                 assert_eq!(answer.code(), 200, "{answer:?}");
                 let pair = (answer.header("x-upstream").unwrap(), limit_of(&answer).unwrap());
                 assert!([("even", "1000000"), ("odd", "1000001")].contains(&pair), "{pair:?}");
-                asked.fetch_add(1, Ordering::Relaxed);
+                count.fetch_add(1, Ordering::Relaxed);
             }
         });
     }
@@ -138,9 +138,9 @@ async fn no_request_fails_and_none_sees_half_a_reload() {
         }
         gateway.rewrite(&json!({"gateway": version(number)}));
         assert_eq!(gateway.reload().await.code, 200);
-        let before = asked.load(Ordering::Relaxed);
+        let before = count.load(Ordering::Relaxed);
         let more = async {
-            while asked.load(Ordering::Relaxed) < before + 40 {
+            while count.load(Ordering::Relaxed) < before + 40 {
                 tokio::task::yield_now().await;
             }
         };

@@ -1,10 +1,10 @@
-//! Which service a request is for, and which of its upstreams.
+//! Routing: the service of a request, and the choice among its upstreams.
 
 use crate::harness::{Echo, Gateway, Raw, url};
 use serde_json::json;
 
 #[tokio::test]
-async fn the_longest_prefix_of_the_named_host_wins() {
+async fn longest_prefix_of_matching_host_wins() {
     let (all, users, admin, other, below) = (
         Echo::named("all").await,
         Echo::named("users").await,
@@ -43,7 +43,7 @@ async fn the_longest_prefix_of_the_named_host_wins() {
             Some(name) => {
                 assert_eq!((answer.code(), answer.header("x-upstream")), (200, Some(name)), "{host}{target}");
             }
-            // A name with its root is the same name or no name: either is right, another service is not.
+            // A fully qualified name with its final dot may match or not; another service must not match.
             None if host.ends_with('.') => {
                 assert!(answer.code() == 404 || answer.header("x-upstream") == Some("users"));
             }
@@ -56,8 +56,8 @@ async fn the_longest_prefix_of_the_named_host_wins() {
 }
 
 #[tokio::test]
-async fn no_way_of_writing_a_path_leads_around_its_prefix() {
-    // The upstream may well read `%2e%2e` or `//`: which service answers is decided on what is sent on.
+async fn path_encoding_does_not_bypass_a_prefix() {
+    // The upstream may interpret `%2e%2e` or `//`: the service is chosen by the forwarded path.
     let (open, closed) = (Echo::named("open").await, Echo::named("closed").await);
     let gateway = Gateway::with(&json!({"services": [
         {"id": "open", "path_prefix": "/open", "upstream": url(open.address)},
@@ -72,14 +72,14 @@ async fn no_way_of_writing_a_path_leads_around_its_prefix() {
         "/open/./../closed",
     ] {
         let answer = gateway.get(target).await;
-        // Whoever it is given to gets what was sent, and the limit of the one that was asked.
+        // The chosen service gets the path as sent, under its own limit.
         assert_ne!(answer.header("x-upstream"), Some("closed"), "{target}");
     }
     assert!(closed.take().is_empty());
 }
 
 #[tokio::test]
-async fn a_service_for_any_host_takes_what_no_other_does() {
+async fn service_without_host_gets_unmatched_requests() {
     let (named, any) = (Echo::named("named").await, Echo::named("any").await);
     let gateway = Gateway::with(&json!({"services": [
         {"id": "any", "upstream": url(any.address)},
@@ -95,7 +95,7 @@ async fn a_service_for_any_host_takes_what_no_other_does() {
 }
 
 #[tokio::test]
-async fn all_of_several_upstreams_are_used() {
+async fn requests_are_spread_over_all_upstreams() {
     let upstreams = [Echo::named("one").await, Echo::named("two").await, Echo::named("three").await];
     let urls = upstreams.each_ref().map(|upstream| url(upstream.address));
     let gateway = Gateway::with(&json!({"services": [{"id": "app", "upstream": urls}]})).await;
@@ -109,11 +109,11 @@ async fn all_of_several_upstreams_are_used() {
 }
 
 #[tokio::test]
-async fn the_less_loaded_of_two_upstreams_is_asked() {
+async fn less_loaded_of_two_upstreams_is_chosen() {
     let (busy, free) = (Raw::start().await, Echo::named("free").await);
     let urls = [url(busy.address), url(free.address)];
     let gateway = Gateway::with(&json!({"services": [{"id": "app", "upstream": urls}]})).await;
-    // Requests that are never answered: once one waits at the busy one, everything goes to the free one.
+    // Requests without a response: once one is pending at the busy upstream, the others go to the free one.
     let mut waiting = Vec::new();
     let mut held = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Heads and bodies that are too large: told so, in words that can still be read.
+//! Size limits of heads and bodies, with responses that the client can still read.
 
 use crate::harness::{Echo, Gateway, Raw, url};
 use crate::protocols::headers;
@@ -14,7 +14,7 @@ async fn gateway(upstream: std::net::SocketAddr, front: Value) -> Gateway {
 }
 
 #[tokio::test]
-async fn too_many_headers_or_too_large_ones_are_told_so() {
+async fn too_many_or_too_large_headers_get_431() {
     let upstream = Echo::start().await;
     let gateway = gateway(upstream.address, json!({"max_headers": 20, "max_header_bytes": "16KiB"})).await;
     let large = "x".repeat(20_000);
@@ -28,22 +28,22 @@ async fn too_many_headers_or_too_large_ones_are_told_so() {
     let long = gateway.get(&format!("/{large}")).await;
     assert!([414, 431].contains(&long.code()), "{long:?}");
     assert!(upstream.take().is_empty());
-    // Just below, it passes.
+    // Just below the limit it passes.
     let most = "x".repeat(15_000);
     assert_eq!(gateway.ask("GET", "/", &[("x-large", &most)], "").await.code(), 200);
 }
 
 #[tokio::test]
-async fn a_head_without_an_end_is_not_read_for_ever() {
+async fn endless_request_head_gets_431_in_bounded_memory() {
     let upstream = Echo::start().await;
     let gateway = gateway(upstream.address, json!({})).await;
     let before = gateway.resident_kib();
     let mut client = gateway.connect().await;
     client.send("GET / HTTP/1.1\r\nhost: a\r\n").await;
-    // It reads on for a while, so that the client can read why, and keeps nothing of it.
+    // The gateway reads on for a while, so that the client can read the response, and discards the data.
     let piece = "x-a: y\r\n".repeat(1_000);
     for _ in 0..1_000 {
-        client.try_send(&piece).await.expect("it reads on");
+        client.try_send(&piece).await.expect("the gateway reads on");
     }
     assert_eq!(client.answer().await.code(), 431);
     assert!(gateway.resident_kib() < before + (16 << 10));
@@ -51,7 +51,7 @@ async fn a_head_without_an_end_is_not_read_for_ever() {
 }
 
 #[tokio::test]
-async fn a_body_whose_length_is_too_large_never_begins() {
+async fn too_large_content_length_gets_413_before_the_body() {
     let upstream = Raw::start().await;
     let gateway = gateway(upstream.address, json!({"max_body": "1kB"})).await;
     let mut client = gateway.connect().await;
@@ -62,8 +62,8 @@ async fn a_body_whose_length_is_too_large_never_begins() {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_all_before_it_reads_can_read_its_413() {
-    // Seen failing on: nothing but a close, whose reset takes the answer away from the client.
+async fn client_that_sends_everything_first_can_read_its_413() {
+    // Seen failing on: a plain close, whose reset discards the response at the client.
     let upstream = Echo::start().await;
     let gateway = gateway(upstream.address, json!({"max_body": "1kB"})).await;
     let body = "x".repeat(500_000);
@@ -81,7 +81,7 @@ async fn a_client_that_sends_all_before_it_reads_can_read_its_413() {
 }
 
 #[tokio::test]
-async fn a_body_that_grows_too_large_is_cut_off_and_never_whole_for_the_upstream() {
+async fn chunked_body_over_the_limit_gets_413_and_is_cut_upstream() {
     let upstream = Raw::start().await;
     let gateway = gateway(upstream.address, json!({"max_body": "1kB"})).await;
     let mut client = gateway.connect().await;
@@ -97,7 +97,7 @@ async fn a_body_that_grows_too_large_is_cut_off_and_never_whole_for_the_upstream
 }
 
 #[tokio::test]
-async fn a_body_of_exactly_what_is_allowed_passes() {
+async fn body_of_exactly_the_limit_passes() {
     let upstream = Echo::start().await;
     let gateway = gateway(upstream.address, json!({"max_body": "1000B"})).await;
     for (size, code) in [(1_000, 200), (1_001, 413)] {
@@ -106,7 +106,7 @@ async fn a_body_of_exactly_what_is_allowed_passes() {
 }
 
 #[tokio::test]
-async fn http_2_is_held_to_the_same_sizes() {
+async fn http2_requests_have_the_same_size_limits() {
     let upstream = Echo::start().await;
     let gateway =
         gateway(upstream.address, json!({"max_body": "1kB", "max_header_bytes": "16KiB", "max_headers": 20}))
@@ -122,5 +122,5 @@ async fn http_2_is_held_to_the_same_sizes() {
     let stream = client.begin(&many).await;
     let refused = client.refusal(stream).await;
     assert!(refused.as_deref() != Some("http 200"), "{refused:?}");
-    assert!(upstream.take().iter().all(|seen| seen.headers.len() < 30));
+    assert!(upstream.take().iter().all(|request| request.headers.len() < 30));
 }

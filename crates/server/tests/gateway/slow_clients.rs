@@ -1,4 +1,4 @@
-//! Nobody holds the gateway by being slow: not with a head, a body, an answer, or by mere number.
+//! Slow clients: timeouts for heads, bodies and responses, and a maximum number of connections.
 
 use crate::harness::{Echo, Gateway, Raw, Wire, request, url};
 use serde_json::{Value, json};
@@ -17,30 +17,30 @@ async fn gateway(upstream: std::net::SocketAddr, front: Value, service: Value) -
     Gateway::with(&settings).await
 }
 
-/// What a client that is given up gets: nothing, or that it was too slow.
-async fn given_up(client: &mut Wire) {
+/// Asserts that the client gets nothing or a 408, and then the end of the connection.
+async fn assert_timed_out(client: &mut Wire) {
     let rest = client.rest().await;
     let text = String::from_utf8_lossy(&rest);
     assert!(text.is_empty() || text.starts_with("HTTP/1.1 408"), "{text}");
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_end_is_given_up() {
+async fn incomplete_request_head_times_out() {
     let upstream = Echo::start().await;
     let gateway = gateway(upstream.address, json!({"header_timeout": SHORT}), json!({})).await;
     for begin in ["G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nhost: a\r\nx-a: ", "PRI * HTTP/2.0\r\n\r\nS"]
     {
         let mut client = gateway.connect().await;
         client.send(begin).await;
-        given_up(&mut client).await;
+        assert_timed_out(&mut client).await;
     }
     assert_eq!(gateway.get("/").await.code(), 200);
     assert_eq!(upstream.take().len(), 1);
 }
 
 #[tokio::test]
-async fn a_head_that_comes_drop_by_drop_is_given_up_all_the_same() {
-    // The clock starts with its first byte, and no other byte sets it back.
+async fn slowly_dripped_request_head_times_out() {
+    // The timeout starts with the first byte; later bytes do not restart it.
     let upstream = Echo::start().await;
     let gateway = gateway(upstream.address, json!({"header_timeout": SHORT}), json!({})).await;
     let mut client = gateway.connect().await;
@@ -51,25 +51,25 @@ async fn a_head_that_comes_drop_by_drop_is_given_up_all_the_same() {
             break;
         }
         drops += 1;
-        assert!(drops < 100, "it waits for ever");
+        assert!(drops < 100, "it waits forever");
     }
-    given_up(&mut client).await;
+    assert_timed_out(&mut client).await;
     assert!(upstream.take().is_empty());
 }
 
 #[tokio::test]
-async fn the_second_head_of_a_connection_is_given_up_as_the_first() {
+async fn second_request_head_times_out_like_the_first() {
     let upstream = Echo::start().await;
     let gateway = gateway(upstream.address, json!({"header_timeout": SHORT}), json!({})).await;
     let mut client = gateway.connect().await;
     client.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
     assert_eq!(client.answer().await.code(), 200);
     client.send("GET / HTTP/1.1\r\nhost: a\r\n").await;
-    given_up(&mut client).await;
+    assert_timed_out(&mut client).await;
 }
 
 #[tokio::test]
-async fn a_connection_on_which_nothing_is_asked_is_closed() {
+async fn idle_connection_is_closed_after_timeout() {
     let upstream = Echo::start().await;
     let gateway = gateway(upstream.address, json!({"idle_timeout": SHORT}), json!({})).await;
     let mut silent = gateway.connect().await;
@@ -81,7 +81,7 @@ async fn a_connection_on_which_nothing_is_asked_is_closed() {
 }
 
 #[tokio::test]
-async fn a_body_that_stops_is_given_up_and_the_upstream_is_free_again() {
+async fn stalled_request_body_times_out_and_frees_the_upstream() {
     let upstream = Raw::start().await;
     let gateway =
         gateway(upstream.address, json!({"idle_timeout": SHORT}), json!({"timeouts": {"idle": SHORT}})).await;
@@ -91,12 +91,12 @@ async fn a_body_that_stops_is_given_up_and_the_upstream_is_free_again() {
         let mut server = upstream.accept().await;
         server.head().await.unwrap();
         server.rest().await;
-        given_up(&mut client).await;
+        assert_timed_out(&mut client).await;
     }
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_is_given_up_and_the_upstream_is_free_again() {
+async fn client_that_does_not_read_is_closed_and_frees_upstream() {
     let upstream = Raw::start().await;
     let gateway =
         gateway(upstream.address, json!({"idle_timeout": SHORT}), json!({"timeouts": {"idle": SHORT}})).await;
@@ -106,13 +106,13 @@ async fn a_client_that_reads_nothing_is_given_up_and_the_upstream_is_free_again(
     server.request().await.unwrap();
     server.send("HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n").await;
     let piece = vec![b'x'; 64 << 10];
-    // It takes what fits, then nothing, and then it closes.
+    // It accepts what fits into the buffers, then nothing, and then the connection is closed.
     while server.try_send(&piece).await.is_ok() {}
     assert!(client.skip(u64::MAX).await < 100_000_000);
 }
 
 #[tokio::test]
-async fn no_more_connections_than_allowed_are_served_at_once() {
+async fn connections_over_the_maximum_are_not_served() {
     let upstream = Echo::start().await;
     let mut gateway = gateway(upstream.address, json!({"max_connections": 4}), json!({})).await;
     let mut held = Vec::new();
@@ -124,20 +124,20 @@ async fn no_more_connections_than_allowed_are_served_at_once() {
     }
     let mut fifth = gateway.connect().await;
     let _ = fifth.try_send(request("GET", "/", &[], "")).await;
-    // It waits, is closed, or is told; it is not served.
+    // It waits, is closed, or gets a 503; it is not served.
     if !fifth.is_quiet(Duration::from_millis(300)).await {
         let got = fifth.rest().await;
         assert!(got.is_empty() || got.starts_with(b"HTTP/1.1 503"), "{:?}", String::from_utf8_lossy(&got));
     }
     assert_eq!(upstream.take().len(), 4);
-    // Seen failing on: a listener that waits in silence.
-    let told = gateway.log.next("all 4 connections of one listener are in use").await;
-    assert!(told.contains("max_connections"), "{told}");
+    // Seen failing on: a listener that waits without a log line.
+    let warning = gateway.log.next("all 4 connections of one listener are in use").await;
+    assert!(warning.contains("max_connections"), "{warning}");
     for mut client in held.drain(..2) {
         client.finish().await;
         client.closed().await;
     }
-    // Once one has gone there is a place again.
+    // A closed connection makes room for another.
     let served = async {
         loop {
             let mut next = gateway.connect().await;

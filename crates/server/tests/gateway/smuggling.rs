@@ -1,16 +1,17 @@
-//! Bytes that two servers could read differently: whatever they are, the upstream gets one request
-//! or none, and no header that the gateway did not mean. Each case is followed by an honest request.
+//! Request smuggling: for bytes that two servers could read differently, the upstream gets one request or none,
+//! and no
+//! unintended header. Each case is followed by an honest request.
 
 use crate::harness::{Gateway, Message, Recorder, url};
 use serde_json::json;
 
-/// What an attacker wants the upstream to take for a request.
+/// The bytes that an attacker wants the upstream to take for a request.
 const EVIL: &str = "GET /evil HTTP/1.1\r\nhost: a\r\nx-evil: 1\r\n\r\n";
 
 struct Case {
     name: String,
     bytes: Vec<u8>,
-    /// Whether it has to be refused: else one request may pass, as it was meant.
+    /// Whether the request must be refused; otherwise one request may pass, as intended.
     refused: bool,
 }
 
@@ -31,7 +32,7 @@ async fn gateway(upstream: &Recorder) -> Gateway {
     .await
 }
 
-/// How often an answer begins in what a client read.
+/// The responses in the bytes that a client read.
 fn answers(bytes: &[u8]) -> Vec<Message> {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let starts = text.match_indices("HTTP/1.").map(|(at, _)| at);
@@ -44,7 +45,7 @@ async fn try_all(cases: Vec<Case>) {
     let mut wrong = Vec::new();
     for Case { name, bytes, refused } in cases {
         let mut client = gateway.connect().await;
-        // It may close before it has read all.
+        // The gateway may close before it has read everything.
         let _ = client.try_send(&bytes).await;
         let got = client.rest().await;
         let got = answers(&got);
@@ -52,40 +53,40 @@ async fn try_all(cases: Vec<Case>) {
         let (requests, leftovers) = upstream.take();
         let targets: Vec<&str> =
             requests.iter().map(Message::target).filter(|target| *target != "/honest").collect();
-        let mut complain =
+        let mut report =
             |what: &str| wrong.push(format!("{name}: {what}: {targets:?} {leftovers:?} {got:?}"));
         if honest.code() != 200 || honest.text() != "ok" {
-            complain("the honest request suffers");
+            report("the honest request fails");
         }
         if !leftovers.is_empty() {
-            complain("bytes that can be read in two ways");
+            report("bytes that can be read in two ways");
         }
         if targets.len() > 1 || targets.iter().any(|target| target.contains("evil")) {
-            complain("two requests");
+            report("two requests");
         }
         if requests
             .iter()
             .flat_map(|request| request.headers.iter().chain(&request.trailers))
             .any(|(name, _)| name.contains("evil"))
         {
-            complain("a header that was not meant");
+            report("an unintended header");
         }
         if refused && !targets.is_empty() {
-            complain("it is passed on");
+            report("it is forwarded");
         }
-        // A part of it that is no request at all may be told so after the answer to what was one.
+        // Bytes after the first request that are not a request may get an error response of their own.
         if got.iter().filter(|answer| answer.code() < 400).count() > 1 {
-            complain("two answers");
+            report("two answers");
         }
         if refused && got.iter().any(|answer| !(400..=505).contains(&answer.code())) {
-            complain("it is not refused");
+            report("it is not refused");
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[tokio::test]
-async fn lengths_that_contradict_each_other_never_become_two_requests() {
+async fn contradicting_lengths_never_become_two_requests() {
     let length = EVIL.len();
     let zero = "0\r\n\r\n";
     let both =
@@ -136,7 +137,7 @@ async fn lengths_that_contradict_each_other_never_become_two_requests() {
 }
 
 #[tokio::test]
-async fn no_spelling_of_a_coding_is_read_in_two_ways() {
+async fn transfer_coding_spellings_are_never_ambiguous() {
     let mut cases = Vec::new();
     let rest = format!("0\r\n\r\n{EVIL}");
     for line in [
@@ -161,11 +162,11 @@ async fn no_spelling_of_a_coding_is_read_in_two_ways() {
         "transfer-encoding: ",
         "x: y\rtransfer-encoding: chunked",
     ] {
-        // With a length that covers everything: whoever ignores the coding sees one request.
+        // With a length that covers everything: a server that ignores the coding reads one request.
         let text =
             format!("POST / HTTP/1.1\r\nhost: a\r\n{line}\r\ncontent-length: {}\r\n\r\n{rest}", rest.len());
         cases.push(ambiguous(line, &text));
-        // And without one.
+        // The same without a length.
         let text = format!("POST / HTTP/1.1\r\nhost: a\r\n{line}\r\n\r\n{rest}");
         if !line.eq_ignore_ascii_case("transfer-encoding: chunked") {
             cases.push(ambiguous(line, &text));
@@ -175,8 +176,8 @@ async fn no_spelling_of_a_coding_is_read_in_two_ways() {
 }
 
 #[tokio::test]
-async fn a_line_that_does_not_end_as_lines_do_is_refused() {
-    // Seen failing on: nginx, which passes on CR CR LF, controls, and names that are no tokens.
+async fn malformed_header_lines_are_refused() {
+    // Seen failing on: nginx, which passes on CR CR LF, controls, and names that are not tokens.
     let mut cases = vec![
         refused("bare CR in a value", "GET / HTTP/1.1\r\nhost: a\r\nx-a: b\rx-evil: 1\r\n\r\n"),
         refused("bare CR in a name", "GET / HTTP/1.1\r\nhost: a\r\nx\r-evil: 1\r\n\r\n"),
@@ -196,16 +197,16 @@ async fn a_line_that_does_not_end_as_lines_do_is_refused() {
     ];
     let mut latin = b"GET / HTTP/1.1\r\nhost: a\r\nx\xff: b\r\n\r\n".to_vec();
     cases.push(Case {
-        name: "a name that is no ASCII".to_owned(),
+        name: "a name that is not ASCII".to_owned(),
         bytes: std::mem::take(&mut latin),
         refused: true,
     });
     try_all(cases).await;
 }
 
-/// As RFC 9112 allows it, and as docs/decisions/010 says: what is passed on is written anew.
+/// RFC 9112 allows it, and docs/decisions/010 explains it: requests are rewritten before they are forwarded.
 #[tokio::test]
-async fn a_lone_lf_ends_a_line_and_nobody_behind_sees_it() {
+async fn bare_lf_ends_a_line_and_is_not_forwarded() {
     let upstream = Recorder::start().await;
     let gateway = gateway(&upstream).await;
     for text in [
@@ -219,7 +220,7 @@ async fn a_lone_lf_ends_a_line_and_nobody_behind_sees_it() {
         client.rest().await;
         let (requests, leftovers) = upstream.take();
         assert_eq!(leftovers, Vec::<String>::new(), "{text:?}");
-        // One request, or none: never a line that its reader could take for two, or two for one.
+        // One request, or none: never a line that the upstream could read as two, or two as one.
         for request in &requests {
             assert_eq!(
                 (request.target(), request.header("x-a"), request.header("x-c")),
@@ -233,7 +234,7 @@ async fn a_lone_lf_ends_a_line_and_nobody_behind_sees_it() {
 }
 
 #[tokio::test]
-async fn a_first_line_that_is_none_is_refused() {
+async fn malformed_request_line_is_refused() {
     try_all(vec![
         refused("a space in the target", "GET /a b HTTP/1.1\r\nhost: a\r\n\r\n"),
         refused("words after the version", "GET / HTTP/1.1 x\r\nhost: a\r\n\r\n"),
@@ -241,7 +242,7 @@ async fn a_first_line_that_is_none_is_refused() {
         refused("HTTP/1.10", "GET / HTTP/1.10\r\nhost: a\r\n\r\n"),
         refused("http/1.1", "GET / http/1.1\r\nhost: a\r\n\r\n"),
         refused("no version", "GET /\r\nhost: a\r\n\r\n"),
-        refused("a method that is no token", "G@T[] / HTTP/1.1\r\nhost: a\r\n\r\n"),
+        refused("a method that is not a token", "G@T[] / HTTP/1.1\r\nhost: a\r\n\r\n"),
         refused("no host", "GET / HTTP/1.1\r\n\r\n"),
         refused("two hosts", "GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n"),
         refused("a host that is a list", "GET / HTTP/1.1\r\nhost: a, b\r\n\r\n"),
@@ -255,11 +256,11 @@ async fn a_first_line_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn chunks_are_read_strictly_and_written_anew() {
-    // Seen failing on: nginx, which takes any byte for an extension and a bare LF for the end of a line.
+async fn chunks_are_parsed_strictly_and_rewritten() {
+    // Seen failing on: nginx, which accepts any byte in an extension and a bare LF as the end of a line.
     let with = |body: &str| format!("POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n{body}");
     let mut cases = vec![
-        // Extensions are legal, and end here.
+        // Extensions are legal, and are removed.
         ambiguous("an extension", &with("3;a=b;c=\"d\"\r\nabc\r\n0\r\n\r\n")),
         refused("a bare LF in an extension", &with(&format!("3;a\nabc\r\n0\r\n\r\n{EVIL}"))),
         refused("a bare CR in an extension", &with(&format!("3;a\rb\r\nabc\r\n0\r\n\r\n{EVIL}"))),
@@ -281,7 +282,7 @@ async fn chunks_are_read_strictly_and_written_anew() {
 }
 
 #[tokio::test]
-async fn trailers_do_not_become_headers_that_steer() {
+async fn request_trailers_never_become_control_headers() {
     let upstream = Recorder::start().await;
     let gateway = gateway(&upstream).await;
     let mut client = gateway.connect().await;

@@ -1,4 +1,4 @@
-//! The same from HTTP/2: what its headers can carry and HTTP/1.1 cannot never becomes a second request.
+//! Request smuggling over HTTP/2: headers that HTTP/1.1 cannot carry never become a second request.
 
 use crate::harness::{Gateway, Message, Recorder, url};
 use crate::protocols::headers;
@@ -13,7 +13,7 @@ async fn gateway(upstream: &Recorder) -> Gateway {
     .await
 }
 
-/// A whole request in frames, and whether it is to be refused.
+/// A complete request in frames, and whether it must be refused.
 type Case = (&'static str, Vec<u8>, Vec<u8>, bool);
 
 async fn try_all(cases: Vec<Case>) {
@@ -27,21 +27,21 @@ async fn try_all(cases: Vec<Case>) {
         let frames =
             if body.is_empty() { vec![head.end()] } else { vec![head, Frame::data(stream, body).end()] };
         client.send(&frames).await;
-        // Refused by a code, by a reset, or with its connection.
-        let shown = client.refusal(stream).await.unwrap_or_else(|| format!("gone {:?}", client.go_aways));
+        // Refused by a status, by a reset, or by the end of the connection.
+        let outcome = client.refusal(stream).await.unwrap_or_else(|| format!("gone {:?}", client.go_aways));
         let honest = gateway.get("/honest").await;
         let (requests, leftovers) = upstream.take();
         let others: Vec<&Message> = requests.iter().filter(|request| request.target() != "/honest").collect();
-        let mut complain =
-            |what: &str| wrong.push(format!("{name}: {what}: {shown} {others:?} {leftovers:?}"));
+        let mut report =
+            |what: &str| wrong.push(format!("{name}: {what}: {outcome} {others:?} {leftovers:?}"));
         if honest.text() != "ok" || !leftovers.is_empty() || others.len() > 1 {
-            complain("the upstream is out of step");
+            report("the upstream reads other requests");
         }
         if others.iter().any(|request| format!("{request:?}").contains("evil")) {
-            complain("what was hidden arrives");
+            report("the hidden request arrives");
         }
-        if refused && (shown == "http 200" || !others.is_empty()) {
-            complain("it is passed on");
+        if refused && (outcome == "http 200" || !others.is_empty()) {
+            report("it is forwarded");
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
@@ -52,7 +52,7 @@ fn case(name: &'static str, headers: &Headers, body: &str) -> Case {
 }
 
 #[tokio::test]
-async fn headers_that_http_1_would_read_differently_are_refused() {
+async fn http2_headers_invalid_in_http1_are_refused() {
     let get = || headers("GET", "/x");
     try_all(vec![
         case("CR LF in a value", &get().with("x-a", "b\r\nx-evil: 1"), ""),
@@ -88,7 +88,7 @@ async fn headers_that_http_1_would_read_differently_are_refused() {
 }
 
 #[tokio::test]
-async fn pseudo_headers_come_once_and_first() {
+async fn pseudo_headers_are_accepted_only_once_and_first() {
     let twice = |name: &str, value: &str| {
         [headers("GET", "/x").block(), Headers::none().with(name, value).block()].concat()
     };
@@ -98,7 +98,7 @@ async fn pseudo_headers_come_once_and_first() {
         ("two methods", twice(":method", "POST"), Vec::new(), true),
         ("two authorities", twice(":authority", "evil"), Vec::new(), true),
         ("pseudo after others", late, Vec::new(), true),
-        ("a host beside another authority", twice("host", "evil.example"), Vec::new(), false),
+        ("a host and another authority", twice("host", "evil.example"), Vec::new(), false),
         (
             "two lengths",
             [
@@ -114,12 +114,12 @@ async fn pseudo_headers_come_once_and_first() {
 }
 
 #[tokio::test]
-async fn a_length_that_the_body_does_not_have_never_makes_a_whole_request() {
+async fn mismatched_content_length_never_completes_a_request() {
     let post = |length: &str| headers("POST", "/x").with("content-length", length);
     let evil = "abcGET /evil HTTP/1.1\r\nhost: a\r\n\r\n";
     try_all(vec![
         case("a body that is longer", &post("3"), evil),
-        case("a body where none is said", &post("0"), evil),
+        case("a body with length 0", &post("0"), evil),
         case("a body that is shorter", &post("100"), "abc"),
         case("no number", &post("three"), "abc"),
         case("a sign", &post("+3"), "abc"),
@@ -129,7 +129,7 @@ async fn a_length_that_the_body_does_not_have_never_makes_a_whole_request() {
 }
 
 #[tokio::test]
-async fn trailers_of_http_2_are_held_to_the_same() {
+async fn http2_trailers_are_filtered_like_http1_trailers() {
     let upstream = Recorder::start().await;
     let gateway = gateway(&upstream).await;
     for (name, value) in [
@@ -156,7 +156,7 @@ async fn trailers_of_http_2_are_held_to_the_same() {
         assert!(leftovers.is_empty(), "{name}: {leftovers:?}");
         for request in requests {
             assert!(!format!("{request:?}").contains("evil"), "{name}: {request:?}");
-            assert!(!request.trailers.iter().any(|(known, _)| known == name && name != "x-a"), "{request:?}");
+            assert!(!request.trailers.iter().any(|(key, _)| key == name && name != "x-a"), "{request:?}");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Bodies are passed on as they come, no faster than they are taken, and never kept.
+//! Streaming: bodies are forwarded as they arrive, with backpressure, and never buffered whole.
 
 use crate::harness::{Echo, Gateway, OK, Raw, Wire, is_long, request, url};
 use serde_json::json;
 use std::time::Duration;
 
-/// More than all buffers of two connections, and far less than what is sent.
+/// More than the buffers of two connections hold, and far less than the body.
 const MOST_IN_FLIGHT: usize = 24 << 20;
 const SENT: usize = 96 << 20;
-/// The other side has stopped to take anything.
+/// The time without progress after which the other side is stalled.
 const STALLED: Duration = Duration::from_millis(700);
 const MOST_GROWTH_KIB: u64 = 32 << 10;
 
@@ -21,7 +21,7 @@ async fn unbounded(upstream: std::net::SocketAddr) -> Gateway {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_slowly_holds_the_upstream_back() {
+async fn slow_client_applies_backpressure_to_the_upstream() {
     let upstream = Raw::start().await;
     let gateway = unbounded(upstream.address).await;
     let mut client = Wire::narrow(gateway.listen).await;
@@ -34,7 +34,7 @@ async fn a_client_that_reads_slowly_holds_the_upstream_back() {
     assert!(taken < MOST_IN_FLIGHT, "{taken} bytes are somewhere on their way");
     let grown = gateway.resident_kib().saturating_sub(before);
     assert!(grown < MOST_GROWTH_KIB, "{grown} KiB");
-    // Whatever was held back arrives once it is read.
+    // The rest arrives once the client reads.
     assert_eq!(client.head().await.unwrap().length(), Some(SENT));
     let rest = tokio::spawn(async move { server.fill(SENT - taken, Duration::from_secs(10)).await });
     assert_eq!(client.skip(u64::MAX).await, u64::try_from(SENT).unwrap());
@@ -42,7 +42,7 @@ async fn a_client_that_reads_slowly_holds_the_upstream_back() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_reads_slowly_holds_the_client_back() {
+async fn slow_upstream_applies_backpressure_to_the_client() {
     let upstream = Raw::narrow();
     let gateway = unbounded(upstream.address).await;
     let mut client = gateway.connect().await;
@@ -65,7 +65,7 @@ async fn an_upstream_that_reads_slowly_holds_the_client_back() {
 }
 
 #[tokio::test]
-async fn an_answer_begins_before_the_request_has_ended() {
+async fn response_starts_before_the_request_ends() {
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = gateway.connect().await;
@@ -76,7 +76,7 @@ async fn an_answer_begins_before_the_request_has_ended() {
     server.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n").await;
     assert_eq!(client.head().await.unwrap().code(), 200);
     assert_eq!(client.bytes(7).await, b"2\r\nhi\r\n");
-    // A conversation, one word each.
+    // Both directions alternate, one byte each.
     client.send("1\r\nd\r\n").await;
     assert_eq!(server.bytes(6).await, b"1\r\nd\r\n");
     server.send("1\r\ne\r\n").await;
@@ -88,8 +88,9 @@ async fn an_answer_begins_before_the_request_has_ended() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_is_told_to_the_upstream() {
-    // Else an upstream would work for nobody, and a long poll would be held until its time-out.
+async fn client_disconnect_closes_the_upstream_connection() {
+    // Otherwise the upstream would work for a client that is gone, and a long poll would be held until its
+    // timeout.
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = gateway.connect().await;
@@ -106,29 +107,29 @@ async fn a_client_that_goes_away_is_told_to_the_upstream() {
     server.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n").await;
     client.head().await.unwrap();
     drop(client);
-    // It learns of it at the latest when it goes on to speak.
+    // The upstream notices at the latest when it writes again.
     while server.try_send("2\r\nhi\r\n").await.is_ok() {}
 }
 
 #[tokio::test]
-async fn a_body_that_a_client_gives_up_never_looks_whole_to_the_upstream() {
+async fn aborted_request_body_never_looks_complete_upstream() {
     let upstream = Raw::start().await;
     let gateway = Gateway::before(upstream.address).await;
     for head in ["content-length: 10\r\n\r\nhalf", "transfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n"] {
         let mut client = gateway.connect().await;
         client.send(format!("POST / HTTP/1.1\r\nhost: a\r\n{head}")).await;
         let mut server = upstream.accept().await;
-        let seen = server.head().await.unwrap();
+        let head = server.head().await.unwrap();
         drop(client);
         let rest = server.rest().await;
         let text = String::from_utf8(rest).unwrap();
-        assert!(!text.contains("0\r\n\r\n") && text.len() < 10, "{seen:?} {text:?}");
+        assert!(!text.contains("0\r\n\r\n") && text.len() < 10, "{head:?} {text:?}");
     }
 }
 
-/// Both ways, in constant memory. A gigabyte, or a fifth of it where there is less time.
+/// Both directions, in constant memory: a gigabyte, or a fifth of it in the quick tier.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_body_goes_through_in_constant_memory() {
+async fn large_bodies_pass_in_constant_memory() {
     let size: u64 = if is_long() { 1_000_000_000 } else { 200_000_000 };
     let upstream = Echo::start().await;
     let gateway = unbounded(upstream.address).await;
@@ -140,7 +141,7 @@ async fn a_large_body_goes_through_in_constant_memory() {
     let head = client.head().await.unwrap();
     let mut received = 0;
     if head.is_chunked() {
-        // Chunks and their sizes: a little more than the body.
+        // Chunks with their sizes are a little larger than the body.
         received += client.skip(u64::MAX).await;
         assert!((size..size + size / 100).contains(&received), "{received}");
     } else {

@@ -1,4 +1,4 @@
-//! Upstreams that speak HTTP/2 in their own way: that take few streams, or give some back.
+//! Upstreams with HTTP/2 limits of their own: few concurrent streams, or streams that they reset.
 
 use crate::harness::{Gateway, url};
 use crate::protocols::headers;
@@ -19,7 +19,8 @@ async fn before(upstream: SocketAddr) -> Gateway {
     .await
 }
 
-/// An upstream that takes two streams on a connection, and answers none before so many are there; but `/warm` at once.
+/// An upstream with two streams per connection that answers once it has `requests` of them; `/warm` is answered
+/// at once.
 async fn narrow(requests: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -46,12 +47,13 @@ async fn narrow(requests: usize) -> SocketAddr {
     address
 }
 
-// Seen failing on: as many streams as the standard asks for, whatever the upstream says: they wait for ever.
+// Seen failing on: the standard's default number of streams, whatever the upstream's setting: they wait
+// forever.
 #[tokio::test]
-async fn an_upstream_gets_as_many_streams_as_it_takes_and_the_others_on_further_connections() {
+async fn upstream_stream_limit_opens_further_connections() {
     let gateway = before(narrow(5).await).await;
     let mut client = Connection::open_at(gateway.listen, &[]).await;
-    // With one connection, on which it has said what it takes; and again with all that were opened for it.
+    // First on one connection whose setting is known, then on all connections that were opened.
     let warm = client.stream();
     client.send(&[headers("GET", "/warm").frame(warm).end()]).await;
     assert_eq!(client.answer(warm).await.value(":status"), Some("200"));
@@ -68,22 +70,23 @@ async fn an_upstream_gets_as_many_streams_as_it_takes_and_the_others_on_further_
     }
 }
 
-/// An upstream that answers `/fine` and resets everything else once with a reason; and what it was asked.
+/// An upstream that answers `/fine` and resets every other request once with a reason; and the requests that it
+/// got.
 async fn resetting(reason: Reason) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, asked) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<String>>>::default());
-    let told = Arc::clone(&asked);
+    let (address, requests) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<String>>>::default());
+    let log = Arc::clone(&requests);
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
-            let told = Arc::clone(&told);
+            let log = Arc::clone(&log);
             tokio::spawn(async move {
                 let mut connection = h2::server::handshake(socket).await.unwrap();
                 while let Some(Ok((request, mut respond))) = connection.accept().await {
-                    let asked = format!("{} {}", request.method(), request.uri().path());
+                    let line = format!("{} {}", request.method(), request.uri().path());
                     let again = {
-                        let mut told = told.lock().unwrap();
-                        told.push(asked.clone());
-                        told.iter().filter(|known| **known == asked).count() > 1
+                        let mut log = log.lock().unwrap();
+                        log.push(line.clone());
+                        log.iter().filter(|earlier| **earlier == line).count() > 1
                     };
                     if request.uri().path() == "/fine" || again {
                         let answer = Response::builder().status(StatusCode::OK).body(()).unwrap();
@@ -96,27 +99,31 @@ async fn resetting(reason: Reason) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
             });
         }
     });
-    (address, asked)
+    (address, requests)
 }
 
-// Seen failing on: everything that was reset sent again; nothing sent again.
+// Seen failing on: every reset request retried; none retried.
 #[tokio::test]
-async fn what_an_upstream_has_not_looked_at_is_sent_again_over_http_2_and_nothing_else() {
+async fn only_unprocessed_http2_requests_are_retried() {
     for (reason, method, code, times) in [
         (Reason::REFUSED_STREAM, "GET", 200, 2),
         (Reason::REFUSED_STREAM, "POST", 502, 1),
         (Reason::INTERNAL_ERROR, "GET", 502, 1),
         (Reason::ENHANCE_YOUR_CALM, "GET", 502, 1),
     ] {
-        let (upstream, asked) = resetting(reason).await;
+        let (upstream, requests) = resetting(reason).await;
         let gateway = before(upstream).await;
         let mut client = gateway.connect().await;
         client.send("GET /fine HTTP/1.1\r\nhost: a\r\n\r\n").await;
         assert_eq!(client.answer().await.code(), 200);
         client.send(format!("{method} /once HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n")).await;
         assert_eq!(client.answer().await.code(), code, "{reason:?} {method}");
-        let asked = asked.lock().unwrap().clone();
+        let requests = requests.lock().unwrap().clone();
         let once = format!("{method} /once");
-        assert_eq!(asked.iter().filter(|known| **known == once).count(), times, "{reason:?}: {asked:?}");
+        assert_eq!(
+            requests.iter().filter(|earlier| **earlier == once).count(),
+            times,
+            "{reason:?}: {requests:?}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! TLS towards clients: certificates by name, ALPN, redirects, and files that are replaced.
+//! TLS for clients: certificates by name, ALPN, redirects, and replaced files.
 
 use crate::harness::{Authority, Echo, Gateway, Setup, run, tls_client, url};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ async fn gateway(authority: &Authority, upstream: &Echo, tls: Value) -> Gateway 
     Gateway::with(&settings).await
 }
 
-/// curl, which trusts the authority and takes a name for the gateway's address.
+/// Runs curl, which trusts the CA and resolves a name to the gateway's address.
 async fn curl(authority: &Authority, gateway: &Gateway, name: &str, more: &[&str]) -> String {
     let port = gateway.listen.port();
     let (ca, address) = (authority.file(), format!("https://{name}:{port}/secret"));
@@ -27,20 +27,20 @@ async fn curl(authority: &Authority, gateway: &Gateway, name: &str, more: &[&str
 }
 
 #[tokio::test]
-async fn curl_reaches_the_upstream_over_tls_and_chooses_its_version_by_alpn() {
+async fn curl_over_tls_selects_http_version_by_alpn() {
     let (authority, upstream) = (Authority::new(), Echo::start().await);
     let gateway = gateway(&authority, &upstream, json!({})).await;
     for (option, version) in [("--http2", "2"), ("--http1.1", "1.1"), ("--no-alpn", "1.1")] {
-        let said = curl(&authority, &gateway, "first.example", &[option]).await;
-        assert_eq!(said, format!("GET /secret \n{version} 200"), "{option}");
-        let seen = upstream.only();
-        assert_eq!(seen.header("x-forwarded-proto"), Some("https"));
-        assert_eq!(seen.header("x-forwarded-for"), Some("127.0.0.1"));
+        let output = curl(&authority, &gateway, "first.example", &[option]).await;
+        assert_eq!(output, format!("GET /secret \n{version} 200"), "{option}");
+        let received = upstream.only();
+        assert_eq!(received.header("x-forwarded-proto"), Some("https"));
+        assert_eq!(received.header("x-forwarded-for"), Some("127.0.0.1"));
     }
 }
 
 #[tokio::test]
-async fn each_name_gets_its_own_certificate_and_no_name_the_first() {
+async fn certificate_is_selected_by_server_name() {
     let (authority, upstream) = (Authority::new(), Echo::start().await);
     let second = authority.issue_to(authority.folder(), "second", &["second.example"]);
     let first =
@@ -51,12 +51,12 @@ async fn each_name_gets_its_own_certificate_and_no_name_the_first() {
         wire.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
         assert_eq!(wire.answer().await.code(), 200, "{name}");
     }
-    // Nobody's name gets the first certificate, which is not for it: the client sees that.
+    // An unknown name gets the first certificate, which does not match it, and the client rejects it.
     assert!(tls_client(&authority, gateway.listen, "unknown.example", &["http/1.1"]).await.is_err());
 }
 
 #[tokio::test]
-async fn an_old_version_of_tls_is_refused_where_that_is_asked_for() {
+async fn tls_version_below_configured_minimum_is_refused() {
     let (authority, upstream) = (Authority::new(), Echo::start().await);
     let gateway = gateway(&authority, &upstream, json!({"min_version": "1.3"})).await;
     let new = curl(&authority, &gateway, "first.example", &["--tlsv1.3"]).await;
@@ -65,23 +65,23 @@ async fn an_old_version_of_tls_is_refused_where_that_is_asked_for() {
     assert!(old.contains("alert") || old.contains("handshake") || old.contains("version"), "{old}");
 }
 
-/// curl with TLS 1.2 at most, which is to fail.
+/// Runs curl with TLS 1.2 at most, which must fail.
 async fn curl_fails(authority: &Authority, gateway: &Gateway, name: &str) -> String {
     let port = gateway.listen.port();
     let script = format!(
         "curl -sS --tls-max 1.2 --cacert {} --resolve {name}:{port}:127.0.0.1 https://{name}:{port}/ 2>&1 && echo SUCCEEDED || true",
         authority.file().display()
     );
-    let said = run("sh", &["-c", &script]).await;
-    assert!(!said.contains("SUCCEEDED"), "{said}");
-    said
+    let output = run("sh", &["-c", &script]).await;
+    assert!(!output.contains("SUCCEEDED"), "{output}");
+    output
 }
 
 #[tokio::test]
-async fn plain_http_is_sent_to_https_with_all_of_its_target() {
+async fn plain_http_redirects_to_https_with_full_target() {
     let (authority, upstream) = (Authority::new(), Echo::start().await);
     let gateway = gateway(&authority, &upstream, json!({"redirect_from": "127.0.0.1:0"})).await;
-    let redirect = gateway.redirect.expect("where plain HTTP is sent to HTTPS, on the first screen");
+    let redirect = gateway.redirect.expect("the redirect listener in the banner");
     let port = gateway.listen.port();
     for (method, code) in [("GET", 301..=308), ("POST", 307..=308)] {
         let mut wire = crate::harness::Wire::to(redirect).await;
@@ -96,7 +96,7 @@ async fn plain_http_is_sent_to_https_with_all_of_its_target() {
             "{location}"
         );
     }
-    // A host that could write a header of its own is none.
+    // A host that could inject a header is rejected.
     let mut wire = crate::harness::Wire::to(redirect).await;
     wire.send("GET / HTTP/1.1\r\nhost: a\"<>\\ evil\r\n\r\n").await;
     let answer = wire.answer().await;
@@ -108,7 +108,7 @@ async fn plain_http_is_sent_to_https_with_all_of_its_target() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_does_not_go_on_is_given_up() {
+async fn stalled_tls_handshake_times_out() {
     let (authority, upstream) = (Authority::new(), Echo::start().await);
     let certificates =
         json!({"certificates": [authority.issue_to(authority.folder(), "first", &["first.example"])]});
@@ -119,18 +119,18 @@ async fn a_handshake_that_does_not_go_on_is_given_up() {
     }))
     .start()
     .await;
-    // Nothing, the beginning of a hello, and plain HTTP.
+    // Nothing, the beginning of a ClientHello, and plain HTTP.
     for begin in [&b""[..], b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"] {
         let mut wire = gateway.connect().await;
         wire.send(begin).await;
         wire.rest().await;
     }
-    let said = curl(&authority, &gateway, "first.example", &[]).await;
-    assert!(said.ends_with("200"), "{said}");
+    let output = curl(&authority, &gateway, "first.example", &[]).await;
+    assert!(output.ends_with("200"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_is_replaced_under_load_without_a_failed_request() {
+async fn certificate_is_replaced_under_load_without_failures() {
     let (authority, upstream) = (Arc::new(Authority::new()), Echo::start().await);
     let gateway = gateway(&authority, &upstream, json!({})).await;
     let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -152,10 +152,10 @@ async fn a_certificate_is_replaced_under_load_without_a_failed_request() {
             }
         });
     }
-    let mut known = std::collections::BTreeSet::new();
+    let mut certificates = std::collections::BTreeSet::new();
     for _ in 0..5 {
         let (_, old) = tls_client(&authority, gateway.listen, "first.example", &[]).await.unwrap();
-        known.insert(old.clone());
+        certificates.insert(old.clone());
         authority.issue_to(authority.folder(), "first", &["first.example"]);
         let replaced = async {
             loop {
@@ -167,7 +167,7 @@ async fn a_certificate_is_replaced_under_load_without_a_failed_request() {
         };
         hivemind_testkit::within("the new certificate", replaced).await;
     }
-    // A broken pair changes nothing.
+    // A pair that does not match changes nothing.
     std::fs::write(authority.folder().join("first.pem"), "no certificate").unwrap();
     gateway.signal("HUP").await;
     let before = done.load(Ordering::Relaxed);
@@ -179,12 +179,12 @@ async fn a_certificate_is_replaced_under_load_without_a_failed_request() {
     hivemind_testkit::within("more requests", more).await;
     stop.store(true, Ordering::Relaxed);
     hivemind_testkit::within("the clients", clients.join_all()).await;
-    assert_eq!(known.len(), 5);
+    assert_eq!(certificates.len(), 5);
     upstream.take();
 }
 
 #[tokio::test]
-async fn an_upstream_may_speak_tls_and_is_checked() {
+async fn upstream_tls_certificate_is_verified() {
     let authority = Authority::new();
     let (certificate, key) = authority.issue(&["localhost"]);
     let folder = authority.folder();

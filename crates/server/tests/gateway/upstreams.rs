@@ -1,4 +1,4 @@
-//! Upstreams that are not there, slow, cut off, or speak nonsense.
+//! Failing upstreams: unreachable, slow, disconnecting, or sending invalid responses.
 
 use crate::harness::{Echo, Gateway, Message, Raw, request, url};
 use serde_json::{Value, json};
@@ -18,20 +18,20 @@ fn assert_problem(answer: &Message, code: u16) {
 }
 
 #[tokio::test]
-async fn an_upstream_that_does_not_listen_is_a_502_and_serves_once_it_does() {
+async fn unreachable_upstream_is_a_502_until_it_listens() {
     let upstream = Echo::start().await;
-    let nobody = Raw::nobody().await;
+    let unused_address = Raw::unused_address().await;
     let gateway = Gateway::with(&json!({"services": [
-        {"id": "dead", "path_prefix": "/dead", "upstream": url(nobody)},
+        {"id": "dead", "path_prefix": "/dead", "upstream": url(unused_address)},
         {"id": "app", "path_prefix": "/app", "upstream": url(upstream.address)},
     ]}))
     .await;
     for _ in 0..3 {
         assert_problem(&gateway.get("/dead").await, 502);
-        assert_eq!(gateway.get("/app").await.code(), 200, "its neighbour does not suffer");
+        assert_eq!(gateway.get("/app").await.code(), 200, "the other service is not affected");
     }
-    // It comes up.
-    let listener = tokio::net::TcpListener::bind(nobody).await.unwrap();
+    // The upstream starts.
+    let listener = tokio::net::TcpListener::bind(unused_address).await.unwrap();
     let answered = tokio::spawn(async move {
         let (socket, _) = listener.accept().await.unwrap();
         let mut wire = crate::harness::Wire::over(socket);
@@ -45,7 +45,7 @@ async fn an_upstream_that_does_not_listen_is_a_502_and_serves_once_it_does() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_is_slow_to_answer_is_a_504_and_is_told() {
+async fn slow_upstream_is_a_504_and_is_disconnected() {
     let upstream = Raw::start().await;
     let gateway = gateway(upstream.address, json!({"response": "300ms"})).await;
     let mut client = gateway.connect().await;
@@ -57,7 +57,7 @@ async fn an_upstream_that_is_slow_to_answer_is_a_504_and_is_told() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_stops_within_its_answer_is_given_up() {
+async fn upstream_that_stalls_within_its_response_is_closed() {
     let upstream = Raw::start().await;
     let gateway = gateway(upstream.address, json!({"idle": "300ms"})).await;
     let mut client = gateway.connect().await;
@@ -66,12 +66,12 @@ async fn an_upstream_that_stops_within_its_answer_is_given_up() {
     server.request().await.unwrap();
     server.send("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf").await;
     assert_eq!(client.head().await.unwrap().code(), 200);
-    assert_eq!(client.rest().await, b"half", "and closed, so that the client knows");
+    assert_eq!(client.rest().await, b"half", "and closed, so that the client detects the truncation");
     server.closed().await;
 }
 
 #[tokio::test]
-async fn a_request_has_no_more_than_its_time_in_all() {
+async fn request_timeout_covers_the_whole_exchange() {
     let upstream = Raw::start().await;
     let gateway =
         gateway(upstream.address, json!({"total": "600ms", "idle": "30s", "response": "30s"})).await;
@@ -80,7 +80,7 @@ async fn a_request_has_no_more_than_its_time_in_all() {
     let mut server = upstream.accept().await;
     server.request().await.unwrap();
     server.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
-    // It goes on and on, never idle.
+    // It sends continuously and is never idle.
     let drip = async {
         while server.try_send("1\r\nx\r\n").await.is_ok() {
             if !server.is_quiet(std::time::Duration::from_millis(20)).await {
@@ -100,8 +100,8 @@ async fn a_request_has_no_more_than_its_time_in_all() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_does_not_accept_is_given_up() {
-    // A queue that is full: the kernel answers nobody any more.
+async fn upstream_that_does_not_accept_times_out() {
+    // A full accept queue: the kernel ignores further connections.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
@@ -110,7 +110,7 @@ async fn an_upstream_that_does_not_accept_is_given_up() {
     let brief = std::time::Duration::from_millis(200);
     while let Ok(Ok(socket)) = tokio::time::timeout(brief, TcpStream::connect(address)).await {
         waiting.push(socket);
-        assert!(waiting.len() < 100, "the queue is never full");
+        assert!(waiting.len() < 100, "the accept queue never fills");
     }
     let gateway = gateway(address, json!({"connect": "300ms"})).await;
     let answer = gateway.get("/").await;
@@ -119,7 +119,7 @@ async fn an_upstream_that_does_not_accept_is_given_up() {
 }
 
 #[tokio::test]
-async fn nonsense_of_an_upstream_is_a_502_and_nothing_of_it_reaches_the_client() {
+async fn invalid_upstream_response_is_a_502_without_its_bytes() {
     let upstream = Raw::start().await;
     let gateway = gateway(upstream.address, json!({})).await;
     let large = format!("HTTP/1.1 200 OK\r\nx-large: {}\r\n\r\n", "x".repeat(2 << 20));
@@ -135,7 +135,7 @@ async fn nonsense_of_an_upstream_is_a_502_and_nothing_of_it_reaches_the_client()
         "",
     ] {
         let mut client = gateway.connect().await;
-        // Not idempotent, so that it is tried once.
+        // Not idempotent, so it is tried once.
         client.send(request("POST", "/", &[], "x")).await;
         let mut server = upstream.accept().await;
         server.request().await.unwrap();
@@ -147,7 +147,7 @@ async fn nonsense_of_an_upstream_is_a_502_and_nothing_of_it_reaches_the_client()
 }
 
 #[tokio::test]
-async fn a_chunked_answer_that_is_cut_is_not_ended() {
+async fn truncated_chunked_response_is_not_completed() {
     let upstream = Raw::start().await;
     let gateway = gateway(upstream.address, json!({})).await;
     for cut in
@@ -166,7 +166,7 @@ async fn a_chunked_answer_that_is_cut_is_not_ended() {
 }
 
 #[tokio::test]
-async fn an_early_answer_is_passed_on_while_the_body_still_comes() {
+async fn early_response_is_forwarded_during_the_request_body() {
     // An upstream may refuse an upload that it has not read.
     let upstream = Raw::start().await;
     let gateway = gateway(upstream.address, json!({})).await;
@@ -179,31 +179,34 @@ async fn an_early_answer_is_passed_on_while_the_body_still_comes() {
     assert_eq!((answer.code(), answer.text()), (401, "no"));
 }
 
-// Seen failing on: a time for the answer that begins with the request.
+// Seen failing on: a response timeout that begins with the request.
 #[tokio::test]
-async fn an_upstream_has_its_time_to_answer_from_when_the_body_is_there() {
+async fn response_timeout_starts_after_the_request_body() {
     let upstream = Raw::start().await;
     let gateway = gateway(upstream.address, json!({"response": "400ms"})).await;
     let mut client = gateway.connect().await;
     client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 8\r\n\r\nhalf").await;
     let mut server = upstream.accept().await;
     server.head().await.unwrap();
-    assert!(client.is_quiet(std::time::Duration::from_millis(900)).await, "it is the client that is slow");
+    assert!(
+        client.is_quiet(std::time::Duration::from_millis(900)).await,
+        "the client is slow, not the upstream"
+    );
     client.send("half").await;
     assert_eq!(server.bytes(8).await, b"halfhalf");
-    assert!(client.is_quiet(std::time::Duration::from_millis(100)).await, "now the time begins");
+    assert!(client.is_quiet(std::time::Duration::from_millis(100)).await, "the timeout begins now");
     server.send(crate::harness::OK).await;
     assert_eq!(client.answer().await.code(), 200);
-    // And one that does not answer then has no more than it.
+    // An upstream that does not answer then has no more than the timeout.
     client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nok").await;
     server.request().await.unwrap();
     assert_problem(&client.answer().await, 504);
 }
 
-// Seen failing on: a 502 that nothing is logged for.
+// Seen failing on: a 502 without a log line.
 #[tokio::test]
-async fn what_is_no_answer_is_told_in_the_log_with_the_upstream() {
-    for (said, why) in [
+async fn invalid_upstream_response_is_logged_with_its_address() {
+    for (response, why) in [
         ("HTTP/1.1 200 OK\r\nno header\r\n\r\n", "invalid HTTP header"),
         ("HTTP/1.1 200 OK\r\ncontent-length: 2, 2\r\n\r\nok", "two ways"),
         ("", "connection closed"),
@@ -214,10 +217,10 @@ async fn what_is_no_answer_is_told_in_the_log_with_the_upstream() {
         client.send(request("POST", "/", &[], "x")).await;
         let mut server = upstream.accept().await;
         server.request().await.unwrap();
-        server.send(said).await;
+        server.send(response).await;
         drop(server);
         assert_problem(&client.answer().await, 502);
-        let told = gateway.log.next("sent no valid response").await;
-        assert!(told.contains(&upstream.address.to_string()) && told.contains(why), "{told}");
+        let line = gateway.log.next("sent no valid response").await;
+        assert!(line.contains(&upstream.address.to_string()) && line.contains(why), "{line}");
     }
 }

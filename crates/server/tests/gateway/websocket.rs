@@ -1,4 +1,4 @@
-//! WebSockets through the gateway: echoed, counted, and closed for a reason that the client can read.
+//! WebSockets through the gateway: forwarded, counted, and closed with a code that the client can read.
 
 use crate::harness::{Gateway, url};
 use futures_util::{SinkExt, StreamExt};
@@ -13,7 +13,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, accept_async, connect_a
 
 type Client = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// An upstream that sends back each message; `bye` lets it close.
+/// An upstream that echoes each message and closes on `bye`.
 pub(crate) async fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -43,7 +43,7 @@ async fn gateway(websocket: Value) -> Gateway {
     Gateway::with(&json!({"services": [service]})).await
 }
 
-/// Nothing that a test of something else would reach.
+/// Limits that only tests of limits reach.
 fn plenty() -> Value {
     let much = json!({"requests": 1_000_000, "window": "1s", "burst": 1_000_000});
     json!({"connections": much, "messages": much})
@@ -54,8 +54,8 @@ async fn open(gateway: &Gateway) -> Result<Client, Error> {
     opened.map(|(client, _)| client)
 }
 
-/// Sends a message, and says what came back: itself, or the code with which it was closed.
-async fn echoed(client: &mut Client, text: &str) -> Result<(), u16> {
+/// Sends a message and expects its echo, or returns the close code.
+async fn exchange(client: &mut Client, text: &str) -> Result<(), u16> {
     let _ = client.send(Message::text(text)).await;
     match next(client).await {
         Message::Text(back) => {
@@ -79,12 +79,12 @@ fn per_day(burst: u32) -> Value {
 }
 
 #[tokio::test]
-async fn messages_of_any_size_and_kind_go_both_ways() {
+async fn messages_of_any_size_and_kind_pass_both_ways() {
     let gateway = gateway(plenty()).await;
     let mut client = open(&gateway).await.unwrap();
     for size in [0, 1, 125, 126, 65_535, 65_536, 3_000_000] {
         let text = "x".repeat(size);
-        assert_eq!(echoed(&mut client, &text).await, Ok(()), "{size}");
+        assert_eq!(exchange(&mut client, &text).await, Ok(()), "{size}");
         let bytes = Message::binary(vec![7; size]);
         client.send(bytes.clone()).await.unwrap();
         assert_eq!(next(&mut client).await, bytes, "{size}");
@@ -94,7 +94,7 @@ async fn messages_of_any_size_and_kind_go_both_ways() {
 }
 
 #[tokio::test]
-async fn the_end_comes_from_either_side() {
+async fn close_from_either_side_is_forwarded() {
     let gateway = gateway(plenty()).await;
     let mut client = open(&gateway).await.unwrap();
     client.send(Message::text("bye")).await.unwrap();
@@ -107,21 +107,21 @@ async fn the_end_comes_from_either_side() {
 }
 
 #[tokio::test]
-async fn messages_are_counted_for_each_connection_and_the_one_too_many_closes_it() {
+async fn message_limit_closes_only_its_own_connection() {
     let mut limits = plenty();
     limits["messages"] = per_day(3);
     let gateway = gateway(limits).await;
     let (mut first, mut second) = (open(&gateway).await.unwrap(), open(&gateway).await.unwrap());
     for number in 0..3 {
-        assert_eq!(echoed(&mut first, "hello").await, Ok(()), "{number}");
+        assert_eq!(exchange(&mut first, "hello").await, Ok(()), "{number}");
     }
-    assert_eq!(echoed(&mut second, "hello").await, Ok(()), "another connection counts by itself");
-    assert_eq!(echoed(&mut first, "one too many").await, Err(4429));
-    assert_eq!(echoed(&mut second, "hello").await, Ok(()));
+    assert_eq!(exchange(&mut second, "hello").await, Ok(()), "another connection counts by itself");
+    assert_eq!(exchange(&mut first, "one too many").await, Err(4429));
+    assert_eq!(exchange(&mut second, "hello").await, Ok(()));
 }
 
 #[tokio::test]
-async fn a_message_in_fragments_counts_once_and_pings_are_free() {
+async fn fragmented_message_counts_once_and_pings_are_free() {
     let mut limits = plenty();
     limits["messages"] = per_day(2);
     let gateway = gateway(limits).await;
@@ -142,11 +142,11 @@ async fn a_message_in_fragments_counts_once_and_pings_are_free() {
             }
         }
     }
-    assert_eq!(echoed(&mut client, "third").await, Err(4429));
+    assert_eq!(exchange(&mut client, "third").await, Err(4429));
 }
 
 #[tokio::test]
-async fn what_the_upstream_sends_is_not_counted() {
+async fn upstream_messages_are_not_counted() {
     let mut limits = plenty();
     limits["messages"] = per_day(1);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -170,25 +170,25 @@ async fn what_the_upstream_sends_is_not_counted() {
 }
 
 #[tokio::test]
-async fn connections_are_limited_by_429_or_by_a_close_that_a_script_can_see() {
-    for (on_limit, seen_by_script) in [("http429", false), ("close_4429", true)] {
+async fn connection_limit_answers_429_or_closes_with_4429() {
+    for (on_limit, visible_to_script) in [("http429", false), ("close_4429", true)] {
         let mut limits = plenty();
         limits["connections"] = per_day(2);
         limits["on_limit"] = json!(on_limit);
         let gateway = gateway(limits).await;
         for _ in 0..2 {
             let mut client = open(&gateway).await.unwrap();
-            assert_eq!(echoed(&mut client, "hello").await, Ok(()));
+            assert_eq!(exchange(&mut client, "hello").await, Ok(()));
         }
         match open(&gateway).await {
             Ok(mut client) => {
-                assert!(seen_by_script, "{on_limit}");
+                assert!(visible_to_script, "{on_limit}");
                 assert!(
                     matches!(next(&mut client).await, Message::Close(Some(frame)) if u16::from(frame.code) == 4429)
                 );
             }
             Err(Error::Http(answer)) => {
-                assert!(!seen_by_script, "{on_limit}");
+                assert!(!visible_to_script, "{on_limit}");
                 assert_eq!(answer.status(), 429);
                 assert!(answer.headers().contains_key("retry-after"), "{answer:?}");
             }
@@ -198,14 +198,14 @@ async fn connections_are_limited_by_429_or_by_a_close_that_a_script_can_see() {
 }
 
 #[tokio::test]
-async fn no_more_than_so_many_are_open_at_once() {
+async fn open_websocket_count_is_capped_per_client() {
     let mut limits = plenty();
     limits["max_open"] = json!(2);
     let gateway = gateway(limits).await;
     let (first, mut second) = (open(&gateway).await.unwrap(), open(&gateway).await.unwrap());
     assert!(open(&gateway).await.is_err());
     drop(first);
-    // Once one has gone there is a place again.
+    // A closed connection makes room for another.
     let placed = async {
         loop {
             if let Ok(client) = open(&gateway).await {
@@ -214,12 +214,12 @@ async fn no_more_than_so_many_are_open_at_once() {
         }
     };
     let mut third = within("a place", placed).await;
-    assert_eq!(echoed(&mut third, "hello").await, Ok(()));
-    assert_eq!(echoed(&mut second, "hello").await, Ok(()));
+    assert_eq!(exchange(&mut third, "hello").await, Ok(()));
+    assert_eq!(exchange(&mut second, "hello").await, Ok(()));
 }
 
 #[tokio::test]
-async fn an_upgrade_counts_as_a_connection_and_not_as_a_request() {
+async fn upgrade_counts_as_connection_and_not_as_request() {
     let mut limits = plenty();
     limits["connections"] = per_day(1);
     let service =
@@ -227,13 +227,13 @@ async fn an_upgrade_counts_as_a_connection_and_not_as_a_request() {
     let gateway = Gateway::with(&json!({"services": [service]})).await;
     assert!(open(&gateway).await.is_ok());
     assert!(open(&gateway).await.is_err());
-    // The bucket of requests is untouched; the echo upstream answers a plain request with an error of its own.
+    // The request bucket is unspent; the echo upstream answers a plain request with an error.
     assert_ne!(gateway.get("/").await.code(), 429);
     assert_eq!(gateway.get("/").await.code(), 429);
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_upstream_reaches_the_client() {
+async fn upstream_refusal_of_upgrade_reaches_the_client() {
     let upstream = crate::harness::Echo::start().await;
     let gateway = Gateway::with(
         &json!({"services": [{"id": "app", "upstream": url(upstream.address), "websocket": plenty()}]}),
@@ -241,18 +241,18 @@ async fn a_refusal_of_the_upstream_reaches_the_client() {
     .await;
     let Err(Error::Http(answer)) = open(&gateway).await else { panic!("it opened") };
     assert_eq!(answer.status(), 200);
-    let seen = upstream.only();
+    let received = upstream.only();
     assert_eq!(
-        (seen.header("upgrade"), seen.header("x-forwarded-for")),
+        (received.header("upgrade"), received.header("x-forwarded-for")),
         (Some("websocket"), Some("127.0.0.1"))
     );
 }
 
 #[tokio::test]
-async fn open_websockets_are_closed_with_1001_when_it_ends() {
+async fn open_websockets_are_closed_with_1001_at_shutdown() {
     let mut gateway = gateway(plenty()).await;
     let mut client = open(&gateway).await.unwrap();
-    assert_eq!(echoed(&mut client, "hello").await, Ok(()));
+    assert_eq!(exchange(&mut client, "hello").await, Ok(()));
     gateway.signal("TERM").await;
     let last = next(&mut client).await;
     assert!(matches!(&last, Message::Close(Some(frame)) if u16::from(frame.code) == 1001), "{last:?}");
@@ -261,17 +261,17 @@ async fn open_websockets_are_closed_with_1001_when_it_ends() {
 }
 
 #[tokio::test]
-async fn an_idle_websocket_is_given_up() {
+async fn idle_websocket_is_closed_after_timeout() {
     let service = json!({"id": "app", "upstream": url(echo().await), "websocket": plenty(), "timeouts": {"idle": "300ms"}});
     let gateway = Gateway::with(&json!({"services": [service]})).await;
     let mut client = open(&gateway).await.unwrap();
-    assert_eq!(echoed(&mut client, "hello").await, Ok(()));
+    assert_eq!(exchange(&mut client, "hello").await, Ok(()));
     while let Some(Ok(_)) = within("its end", client.next()).await {}
 }
 
-// Seen failing on: an upgrade that is let through to be closed though no WebSocket is there.
+// Seen failing on: an upgrade that is accepted to be closed although the service has no WebSockets.
 #[tokio::test]
-async fn an_upgrade_where_none_is_allowed_is_refused_with_429_as_any_request() {
+async fn upgrade_without_websocket_service_is_a_plain_request() {
     const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
     let upstream = crate::harness::Echo::start().await;
     let mut limits = plenty();
@@ -292,11 +292,12 @@ async fn an_upgrade_where_none_is_allowed_is_refused_with_429_as_any_request() {
         wire.answer().await
     };
     assert_eq!(ask("/other", KEY).await.code(), 200);
-    assert_eq!(upstream.only().header("upgrade"), None, "it went on as a plain request");
+    assert_eq!(upstream.only().header("upgrade"), None, "it was forwarded as a plain request");
     let refused = ask("/other", KEY).await;
     assert_eq!((refused.code(), refused.problem()["status"].as_u64()), (429, Some(429)));
-    // Where they are allowed, one that is over its limit is closed; but what is no handshake is not even that.
-    assert_eq!(ask("/ws", KEY).await.code(), 200, "the echo does not agree");
+    // If upgrades are allowed, one over the limit is closed with a code; an invalid handshake is rejected
+    // before.
+    assert_eq!(ask("/ws", KEY).await.code(), 200, "the echo upstream does not upgrade");
     assert_eq!(ask("/ws", "none").await.code(), 400);
     assert_eq!(ask("/ws", KEY).await.code(), 101);
     upstream.take();

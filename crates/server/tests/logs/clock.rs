@@ -1,24 +1,24 @@
-//! A wall clock that is set while the service runs, by libfaketime: this process sees another time than the machine has.
+//! Wall clock steps, made with libfaketime: the service sees another time than the machine.
 
 use crate::{RULES, json};
 use hivemind_testkit::authority::put;
 use hivemind_testkit::{Setup, get, within};
 use std::path::Path;
 
-/// Debian's package `faketime` has it here, whatever the machine.
+/// The path in Debian's package `faketime`, for any architecture.
 fn faketime() -> String {
     let folders = std::fs::read_dir("/usr/lib").unwrap().flatten();
     let libraries = folders.map(|folder| folder.path().join("faketime/libfaketime.so.1"));
     let library = libraries.into_iter().find(|library| library.exists());
-    library.expect("libfaketime is there, in Debian's package faketime").display().to_string()
+    library.expect("libfaketime of Debian's package faketime").display().to_string()
 }
 
 async fn clock_is(admin: std::net::SocketAddr, state: &str) -> String {
     let looked = async {
         loop {
-            let told = json(&get(admin, "/readyz?verbose").await.body);
-            assert_eq!(told["status"], "ready", "{told}");
-            let clock = &told["components"]["clock"];
+            let message = json(&get(admin, "/readyz?verbose").await.body);
+            assert_eq!(message["status"], "ready", "{message}");
+            let clock = &message["components"]["clock"];
             if clock["state"] == state {
                 return clock["reason"].as_str().unwrap_or_default().to_owned();
             }
@@ -27,18 +27,18 @@ async fn clock_is(admin: std::net::SocketAddr, state: &str) -> String {
     within(state, looked).await
 }
 
-// Seen failing on: a step that nobody looks for.
+// Seen failing on: a step that is not detected.
 #[tokio::test]
-async fn a_wall_clock_that_is_set_is_told_in_the_log_and_by_readyz_and_requests_are_answered_on() {
+async fn wall_clock_step_is_in_log_and_readyz_while_serving() {
     let library = faketime();
-    for (step, word) in [("-30", "was set back by"), ("+3600", "went forward by")] {
+    for (step, word) in [("-30", "was set back by"), ("+3600", "jumped forward by")] {
         let setup = Setup::rules(RULES);
         let offset = setup.path().join("offset");
         put(&offset, "+0");
-        let shown = |path: &Path| path.to_str().unwrap().to_owned();
+        let path_text = |path: &Path| path.to_str().unwrap().to_owned();
         let mut server = setup
             .with("LD_PRELOAD", &library)
-            .with("FAKETIME_TIMESTAMP_FILE", &shown(&offset))
+            .with("FAKETIME_TIMESTAMP_FILE", &path_text(&offset))
             .with("FAKETIME_NO_CACHE", "1")
             .with("FAKETIME_DONT_FAKE_MONOTONIC", "1")
             .start()
@@ -46,8 +46,8 @@ async fn a_wall_clock_that_is_set_is_told_in_the_log_and_by_readyz_and_requests_
         clock_is(server.admin, "ok").await;
         server.ask("d", "many=x").await;
         put(&offset, step);
-        let told = server.log.next("the wall clock").await;
-        assert!(told.contains("WARN") && told.contains(word), "{told}");
+        let message = server.log.next("the wall clock").await;
+        assert!(message.contains("WARN") && message.contains(word), "{message}");
         let reason = clock_is(server.admin, "degraded").await;
         assert!(reason.contains(word), "{reason}");
         assert!(get(server.admin, "/readyz").await.body.contains("\nclock: the wall clock"));

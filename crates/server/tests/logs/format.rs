@@ -1,4 +1,4 @@
-//! How a line is written.
+//! The format of log lines.
 
 use crate::{RULES, line};
 use hivemind_testkit::{Log, Setup};
@@ -6,21 +6,21 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use tokio::process::Command;
 
-/// A configuration that is warned of, so that there is a line.
-fn warned_of(folder: &std::path::Path) -> std::path::PathBuf {
+/// A configuration file that causes a warning, so that there is a line.
+fn config_with_warning(folder: &std::path::Path) -> std::path::PathBuf {
     let file = folder.join("hivemind.yaml");
     std::fs::write(&file, "server: {grpc_port: 0, admin_port: 0, metrics_port: 0}").unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     file
 }
 
-// Seen failing on: JSON where text is asked for.
+// Seen failing on: JSON although text is configured.
 #[tokio::test]
-async fn the_log_is_json_where_nobody_sits_text_on_a_terminal_and_never_coloured() {
+async fn log_is_text_on_a_terminal_json_otherwise_never_colored() {
     let folder = tempfile::tempdir().unwrap();
-    let file = warned_of(folder.path());
+    let file = config_with_warning(folder.path());
     let hivemind = env!("CARGO_BIN_EXE_hivemind");
-    // A terminal that goes away asks for a reload, and ends nothing: it is ended by its id.
+    // The process gets SIGHUP when its terminal closes, which only reloads; the test ends it by its id.
     let on_terminal = format!("echo process $$; exec {hivemind} serve --config {}", file.display());
     for (format, is_terminal, is_json) in
         [("auto", false, true), ("auto", true, false), ("json", true, true), ("text", false, false)]
@@ -41,26 +41,26 @@ async fn the_log_is_json_where_nobody_sits_text_on_a_terminal_and_never_coloured
             Log::of(child.stderr.take().unwrap())
         };
         let process = if is_terminal { Some(log.next("process ").await) } else { None };
-        let told = log.next("can read the configuration").await;
+        let message = log.next("can read the configuration").await;
         if let Some(process) = process.as_deref().and_then(|line| line.trim().strip_prefix("process ")) {
             let ended = Command::new("sh").args(["-c", &format!("kill -TERM {process}")]).status().await;
             assert!(ended.unwrap().success());
         }
-        assert!(told.contains("WARN") && !told.contains('\u{1b}'), "{format}: {told:?}");
-        assert_eq!(told.starts_with('{'), is_json, "{format}, terminal {is_terminal}: {told}");
+        assert!(message.contains("WARN") && !message.contains('\u{1b}'), "{format}: {message:?}");
+        assert_eq!(message.starts_with('{'), is_json, "{format}, terminal {is_terminal}: {message}");
         if is_json {
-            let told = line(told.trim());
-            assert_eq!((&told["level"], &told["target"]), (&"WARN".into(), &"hivemind::app::doors".into()));
-            let time = told["timestamp"].as_str().unwrap();
+            let entry = line(message.trim());
+            assert_eq!((&entry["level"], &entry["target"]), (&"WARN".into(), &"hivemind::app::doors".into()));
+            let time = entry["timestamp"].as_str().unwrap();
             assert!(time.len() > 20 && time.ends_with('Z'), "{time}");
-            assert!(told["fields"]["message"].is_string());
+            assert!(entry["fields"]["message"].is_string());
         }
     }
 }
 
-// Seen failing on: a value that is written whole.
+// Seen failing on: a value written in full length.
 #[tokio::test]
-async fn nothing_that_a_client_sends_makes_a_line_of_its_own_or_moves_a_cursor() {
+async fn client_text_adds_no_log_lines_or_terminal_codes() {
     for format in ["json", "text"] {
         let mut server = Setup::rules(RULES)
             .with("observability.log_format", format)
@@ -70,10 +70,10 @@ async fn nothing_that_a_client_sends_makes_a_line_of_its_own_or_moves_a_cursor()
             .await;
         let long = format!("k=a{}", "b".repeat(10_000));
         server.ask("d\n2026 ERROR forged\u{1b}[31m", "key\u{1b}forged=v").await;
-        let told = server.log.next("decided").await;
-        assert!(told.contains("forged") && !told.contains('\u{1b}'), "{told}");
+        let message = server.log.next("decided").await;
+        assert!(message.contains("forged") && !message.contains('\u{1b}'), "{message}");
         server.ask("d", &long).await;
-        let told = server.log.next("decided").await;
-        assert!(told.contains("k=abbb") && told.contains("...") && told.len() < 1_000, "{told}");
+        let message = server.log.next("decided").await;
+        assert!(message.contains("k=abbb") && message.contains("...") && message.len() < 1_000, "{message}");
     }
 }

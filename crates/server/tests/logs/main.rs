@@ -1,5 +1,5 @@
-//! What an operator is told, from outside: the log, health, and what is shipped for Prometheus and Grafana. The real binary,
-//! asked over real sockets; every test starts a service of its own and waits for events under a deadline.
+//! Logs, health, and the files shipped for Prometheus, Grafana and collectors. The real binary over real
+//! sockets; every test starts its own service and waits for events under a deadline.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,14 +9,14 @@
     reason = "a test that cannot go on fails"
 )]
 
-mod changes;
 mod clock;
 mod decisions;
+mod deploy;
 mod format;
 mod health;
 mod levels;
+mod reloads;
 mod secrets;
-mod shipped;
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ descriptors:
 - {key: outer, descriptors: [ {key: path, rate_limit: {unit: hour, requests_per_unit: 9}} ]}
 ";
 
-/// A line of the log, read.
+/// The JSON of a log line.
 fn line(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }

@@ -1,4 +1,4 @@
-//! No secret is in a log, however much of it there is and whatever happens.
+//! Secrets never appear in the log, at any level and with any error.
 
 use crate::RULES;
 use hivemind_testkit::app::app;
@@ -9,7 +9,7 @@ use hivemind_testkit::{Server, Setup, get, hivemind, request, within};
 use std::fmt::Write;
 
 const TOKEN: &str = "the-operators-token-0123456789";
-/// What clients send, and what files hold.
+/// Secrets that clients send and files contain.
 const SECRETS: [&str; 12] = [
     TOKEN,
     "a-wrong-operators-token",
@@ -21,14 +21,14 @@ const SECRETS: [&str; 12] = [
     "clients-query-of-a-path",
     "password-of-the-url",
     "password-of-a-wrong-url",
-    "password-beside-a-mistake",
+    "password-next-to-a-mistake",
     "seed-of-the-hashes-0123456789",
 ];
 
-/// A key and its line, as the command makes them.
+/// An API key and its line, as `hivemind keys new` prints them.
 fn new_key() -> (String, String) {
-    let (_, said) = hivemind(&["keys", "new", "--name", "any"]);
-    let mut indented = said.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned);
+    let (_, output) = hivemind(&["keys", "new", "--name", "any"]);
+    let mut indented = output.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned);
     (indented.next().unwrap(), indented.next().unwrap())
 }
 
@@ -37,13 +37,13 @@ struct Running {
     configuration: String,
     key: String,
     digest: String,
-    /// Of the gateway and of the metrics port.
+    /// The addresses of the gateway and of the metrics port.
     private_keys: Vec<String>,
-    /// Everything but the log that was told.
+    /// All output except the log.
     answers: String,
 }
 
-/// A service with as many secrets as it can have, as loud as it gets.
+/// A service with every kind of secret, at its most verbose.
 async fn start(redis: &Redis, ours: &Authority) -> Running {
     let setup = Setup::rules(RULES);
     let (key, line) = new_key();
@@ -53,8 +53,8 @@ async fn start(redis: &Redis, ours: &Authority) -> Running {
     };
     let (keys, token) = (file("keys", &line), file("token", TOKEN));
     let seed = file("seed", "seed-of-the-hashes-0123456789");
-    let (shown, of_metrics) = (ours.issue("gateway"), ours.issue("metrics"));
-    let private_keys = [&shown.key, &of_metrics.key].map(|path| std::fs::read_to_string(path).unwrap());
+    let (leaks, of_metrics) = (ours.issue("gateway"), ours.issue("metrics"));
+    let private_keys = [&leaks.key, &of_metrics.key].map(|path| std::fs::read_to_string(path).unwrap());
     let configuration = format!(
         "observability: {{log_level: trace, log_decisions: true}}
 security:
@@ -71,8 +71,8 @@ gateway:
         of_metrics.cert.display(),
         of_metrics.key.display(),
         redis.port,
-        shown.cert.display(),
-        shown.key.display(),
+        leaks.cert.display(),
+        leaks.key.display(),
         app().await,
     );
     let server = setup.config(&configuration).start().await;
@@ -86,7 +86,7 @@ impl Running {
     }
 
     /// Calls, pages and requests, with right and with wrong secrets.
-    async fn is_asked(&mut self) {
+    async fn send_requests(&mut self) {
         let mut client = self.server.client().await;
         for (domain, key) in [("d", self.key.as_str()), ("d", SECRETS[2]), ("", &self.key)] {
             let answer = ask(&mut client, domain, Some(key)).await;
@@ -105,7 +105,7 @@ impl Running {
                 self.curl(&[version, "-H", &header, &format!("{admin}/{path}")]).await;
             }
         }
-        let screen = self.server.screen.told("gateway ").unwrap().to_owned();
+        let screen = self.server.screen.previous("gateway ").unwrap().to_owned();
         let gateway = format!("http{}", screen.split_once("http").unwrap().1.split(' ').next().unwrap());
         let url = format!("{gateway}/path?token=clients-query-of-a-path");
         for header in [
@@ -119,31 +119,31 @@ impl Running {
         }
     }
 
-    /// Files that are broken in ways that show their lines.
-    async fn is_misconfigured(&mut self) {
+    /// Files with errors that quote their lines.
+    async fn break_configuration(&mut self) {
         let folder = self.server.path().to_owned();
         let (file, log) = (folder.join("hivemind.yaml"), &mut self.server.log);
         let wrong_scheme =
             self.configuration.replace("redis://user:password-of-the-url", "rdis://:password-of-a-wrong-url");
         put(&file, &wrong_scheme);
-        log.next("the configuration is refused").await;
-        let beside = self
+        log.next("invalid configuration; the previous").await;
+        let with_error = self
             .configuration
             .replace("kind: redis", "kind: rediss")
-            .replace("of-the-url", "beside-a-mistake");
-        put(&file, &beside);
+            .replace("of-the-url", "next-to-a-mistake");
+        put(&file, &with_error);
         log.next("cannot be `rediss`").await;
         let unclosed =
             self.configuration.replace("password-of-the-url@127.0.0.1", "password-of-a-wrong-url@[h");
         put(&file, &unclosed.replace("'}}", "'}"));
-        log.next("the configuration is refused").await;
+        log.next("invalid configuration; the previous").await;
         put(&file, &self.configuration.replace("log_decisions: true", "log_decisions: denied"));
         log.next("configuration loaded").await;
-        // A key where its line should be, and a token that is none.
+        // A key in place of its line, and an invalid token.
         put(&folder.join("keys"), &self.key);
         log.next("line 1 has no `:sha256:`").await;
         put(&folder.join("rules.yaml"), "domain: d\ndescriptors: nonsense\n");
-        log.next("the rules are refused").await;
+        log.next("invalid rules; the previous").await;
         self.server.signal("HUP").await;
         self.server.log.next("is kept").await;
         let page = get(self.server.admin, "/readyz").await;
@@ -156,16 +156,16 @@ impl Running {
     }
 }
 
-// Seen failing on: lines of a configuration that are shown as they are.
+// Seen failing on: configuration lines quoted as they are.
 #[tokio::test]
-async fn no_secret_is_in_the_log_at_its_loudest_whatever_happens() {
-    // It asks for another password than the service has.
+async fn trace_log_and_responses_contain_no_secret() {
+    // The server requires another password than the service has.
     let redis = Redis::start_with(&["--requirepass", "the-right-password-of-redis"]).await;
     let ours = Authority::new();
     let mut running = start(&redis, &ours).await;
-    running.server.log.next("the shared store is not there").await;
-    running.is_asked().await;
-    running.is_misconfigured().await;
+    running.server.log.next("shared store unreachable").await;
+    running.send_requests().await;
+    running.break_configuration().await;
     running.server.signal("TERM").await;
     running.server.ended().await;
     let log = running.server.log.rest().await + &running.server.screen.rest().await;
@@ -174,13 +174,13 @@ async fn no_secret_is_in_the_log_at_its_loudest_whatever_happens() {
         running.private_keys.iter().flat_map(|pem| pem.lines().filter(|line| !line.starts_with("--")));
     let made = [running.key.strip_prefix("hm_").unwrap(), running.digest.as_str()];
     for secret in SECRETS.into_iter().chain(made).chain(of_keys) {
-        for (where_, told) in [("log", &log), ("an answer", &running.answers)] {
-            let shown: Vec<&str> = told.lines().filter(|line| line.contains(secret)).collect();
+        for (place, text) in [("log", &log), ("a response", &running.answers)] {
+            let leaks: Vec<&str> = text.lines().filter(|line| line.contains(secret)).collect();
             assert!(
-                shown.is_empty(),
-                "{secret} is in {} lines of the {where_}, as in {}",
-                shown.len(),
-                shown[0]
+                leaks.is_empty(),
+                "{secret} is in {} lines of the {place}, as in {}",
+                leaks.len(),
+                leaks[0]
             );
         }
     }

@@ -1,4 +1,4 @@
-//! `hivemind demo mesh`: three nodes, one limit, and nothing left behind.
+//! `hivemind demo mesh`: three nodes with one limit, and complete cleanup.
 
 use hivemind_testkit::{Log, within};
 use std::path::Path;
@@ -10,13 +10,14 @@ fn demo(folder: &Path, arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
     command.args(["demo", "mesh"]).args(arguments).env_clear().env("TMPDIR", folder);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    // A group of its own, as a shell makes one. What the shell has set for another node is not for these.
+    // A process group of its own, as a shell creates one. Settings in the environment do not reach the demo's
+    // nodes.
     command.process_group(0).env("HIVEMIND_SECURITY__API_KEYS_FILE", "nowhere");
     command.spawn().unwrap()
 }
 
-/// Waits until nobody listens where a node did.
-async fn is_gone(line: &str) {
+/// Waits until no node listens on the port in this line.
+async fn wait_until_closed(line: &str) {
     let address = line.rsplit("http://").next().unwrap().to_owned();
     within("the end of a node", async {
         let mut ticks = tokio::time::interval(Duration::from_millis(20));
@@ -33,7 +34,7 @@ fn left_behind(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn three_nodes_hold_one_limit_second_by_second_and_end_by_themselves() {
+async fn demo_holds_one_limit_per_second_and_exits() {
     let folder = tempfile::tempdir().unwrap();
     let mut demo = demo(folder.path(), &["--limit", "30", "--rate", "120", "--seconds", "3"]);
     let mut out = Log::of(demo.stdout.take().unwrap());
@@ -47,12 +48,13 @@ async fn three_nodes_hold_one_limit_second_by_second_and_end_by_themselves() {
     }
     out.next("never exceeded in 3 seconds").await;
     assert_eq!(within("its end", demo.wait()).await.unwrap().code(), Some(0));
-    is_gone(&node).await;
+    wait_until_closed(&node).await;
     assert_eq!(left_behind(folder.path()), Vec::<String>::new());
 }
 
-/// Runs a demonstration until it shows something, ends it by a command with its process, and looks what is left.
-async fn is_ended_by(kill: impl FnOnce(u32) -> String) -> (Option<i32>, Vec<String>) {
+/// Runs a demo until it prints something, ends it by a command on its process, and returns its exit code and
+/// remaining files.
+async fn end_demo(kill: impl FnOnce(u32) -> String) -> (Option<i32>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let mut demo = demo(folder.path(), &[]);
     let mut out = Log::of(demo.stdout.take().unwrap());
@@ -63,30 +65,30 @@ async fn is_ended_by(kill: impl FnOnce(u32) -> String) -> (Option<i32>, Vec<Stri
     assert!(Command::new("sh").args(["-c", &command]).status().await.unwrap().success());
     let code = within("its end", demo.wait()).await.unwrap().code();
     for node in &nodes {
-        is_gone(node).await;
+        wait_until_closed(node).await;
     }
     (code, left_behind(folder.path()))
 }
 
-// Seen failing on: a demonstration that does not heed SIGHUP (it dies, and its nodes load their rules anew).
+// Seen failing on: a demo that does not handle SIGHUP (it dies, and its nodes reload their rules).
 #[tokio::test]
-async fn ctrl_c_and_a_closed_terminal_end_the_nodes_and_remove_everything() {
-    // As a terminal does it: to all processes of the group at once.
+async fn interrupt_and_hangup_end_the_demo_and_clean_up() {
+    // A terminal sends the signal to all processes of the group at once.
     for signal in ["INT", "HUP"] {
-        let ended = is_ended_by(|process| format!("kill -s {signal} -- -{process}")).await;
+        let ended = end_demo(|process| format!("kill -s {signal} -- -{process}")).await;
         assert_eq!(ended, (Some(0), Vec::new()), "{signal}");
     }
 }
 
-// Seen failing on: nodes that do not watch their standard input (they served on for ever).
+// Seen failing on: nodes that do not watch their standard input (they kept serving).
 #[tokio::test]
-async fn nodes_end_with_a_demonstration_that_is_killed_and_no_key_of_a_ca_is_left() {
+async fn killed_demo_ends_its_nodes_and_leaves_no_ca_key() {
     let folder = tempfile::tempdir().unwrap();
     let mut demo = demo(folder.path(), &[]);
     let mut out = Log::of(demo.stdout.take().unwrap());
     let node = out.next("node-1  mesh ").await;
     demo.kill().await.unwrap();
-    is_gone(&node).await;
+    wait_until_closed(&node).await;
     let left = folder.path().join(&left_behind(folder.path())[0]);
     assert!(left.join("node-1").exists() && !left.join("ca").exists(), "{:?}", left_behind(&left));
 }

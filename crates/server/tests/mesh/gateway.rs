@@ -1,7 +1,7 @@
-//! Gateways that share their limits as a mesh: each a process of its own, before one app.
+//! Gateways that share their limits as a mesh: each a process of its own, in front of one app.
 
 use hivemind_testkit::app::app;
-use hivemind_testkit::mesh::{Authority, until};
+use hivemind_testkit::mesh::{MeshAuthority, until};
 use hivemind_testkit::{Log, get};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -14,12 +14,12 @@ struct Gateway {
     address: SocketAddr,
     admin: SocketAddr,
     mesh: SocketAddr,
-    /// Read on, or what is written would have nowhere to go.
+    /// Read continuously, because a full pipe would block the process.
     _logs: [Log; 2],
 }
 
-/// The address in a line of the first screen.
-fn shown(line: &str) -> SocketAddr {
+/// The address in a banner line.
+fn address_in(line: &str) -> SocketAddr {
     line.split_once("://").unwrap().1.split(['/', ' ']).next().unwrap().parse().unwrap()
 }
 
@@ -52,26 +52,27 @@ gateway:
         let mut child = command.spawn().unwrap();
         let mut log = Log::of(child.stderr.take().unwrap());
         let mut screen = Log::of(child.stdout.take().unwrap());
-        let line: Value = serde_json::from_str(&log.next("a node of a mesh").await).unwrap();
+        let line: Value = serde_json::from_str(&log.next("mesh node started").await).unwrap();
         let mesh = line["fields"]["address"].as_str().unwrap().parse().unwrap();
-        let (address, admin) = (shown(&screen.next("gateway ").await), shown(&screen.next("admin ").await));
+        let (address, admin) =
+            (address_in(&screen.next("gateway ").await), address_in(&screen.next("admin ").await));
         Self { _child: child, address, admin, mesh, _logs: [log, screen] }
     }
 }
 
 #[tokio::test]
-async fn three_gateways_admit_exactly_the_limit_together() {
-    let (app, authority) = (app().await, Authority::new());
+async fn three_gateways_together_admit_exactly_the_limit() {
+    let (app, authority) = (app().await, MeshAuthority::new());
     let mut gateways: Vec<Gateway> = Vec::new();
     for index in 0..3 {
         let first: Vec<SocketAddr> = gateways.first().map(|first| first.mesh).into_iter().collect();
-        let files = authority.certified(&format!("node-{index}"), &[]);
+        let files = authority.certificate_folder(&format!("node-{index}"), &[]);
         gateways.push(Gateway::start(app, &files, &first).await);
     }
     for gateway in &gateways {
         until("all gateways to be members", async || {
-            let told: Value = serde_json::from_str(&get(gateway.admin, "/api/v1/peers").await.body).unwrap();
-            let peers = told["peers"].as_array().unwrap();
+            let body: Value = serde_json::from_str(&get(gateway.admin, "/api/v1/peers").await.body).unwrap();
+            let peers = body["peers"].as_array().unwrap();
             peers.len() == 2 && peers.iter().all(|peer| peer["member"] == true)
         })
         .await;
@@ -80,7 +81,7 @@ async fn three_gateways_admit_exactly_the_limit_together() {
     for call in 0..30 {
         codes.push(get(gateways[call % 3].address, "/").await.code);
     }
-    // An hour that ends meanwhile has a limit of its own.
+    // If the hour ends meanwhile, the next hour has a limit of its own.
     let passed = codes.iter().filter(|code| **code == 200).count();
     assert!(
         passed == 10 || passed == 20 && codes.iter().rev().take(10).any(|code| *code == 200),

@@ -1,4 +1,4 @@
-//! Nodes that share their limits as a mesh: real processes on loopback, on ports that the kernel chooses.
+//! Nodes that share their limits as a mesh: real processes on loopback, with ports that the kernel chooses.
 //! Every test waits for events under a deadline.
 
 #![expect(
@@ -9,13 +9,13 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod api_schemas;
 mod certs;
 mod demo;
-mod description;
+mod forget;
 mod gateway;
-mod gone;
 mod keys;
-mod rolling;
+mod rolling_restart;
 mod sharing;
 mod start;
-mod told;
+mod status;

@@ -1,57 +1,57 @@
-//! One limit at several nodes: what passes is the limit, wherever it is asked.
+//! One limit at several nodes: the nodes together admit exactly the limit.
 
 use hivemind_core::{Clock, SystemClock};
-use hivemind_testkit::mesh::{Authority, RULES, peers, until};
+use hivemind_testkit::mesh::{MeshAuthority, RULES, peers, until};
 use hivemind_testkit::{Setup, get, overall, request};
 
-/// The number of the minute that it is.
+/// The number of the current minute.
 fn minute() -> u64 {
     SystemClock.now().as_nanos() / 60_000_000_000
 }
 
 #[tokio::test]
-async fn five_and_ten_a_minute_are_the_first_five_and_ten_wherever_they_land() {
-    let authority = Authority::new();
+async fn first_calls_up_to_the_limit_pass_at_any_node() {
+    let authority = MeshAuthority::new();
     let nodes = authority.nodes(3).await;
     let mut attempt = 0;
-    let told = loop {
-        // A minute that ends meanwhile begins anew, with another counter.
+    let verdicts = loop {
+        // If the minute ends meanwhile, the next one has another counter.
         attempt += 1;
         let began = minute();
-        let mut told = Vec::new();
+        let mut verdicts = Vec::new();
         for key in ["five", "ten"] {
             for index in 0..15 {
                 let answer = nodes[index % 3].ask("d", &format!("{key}={attempt}")).await;
-                told.push(overall(&answer));
+                verdicts.push(overall(&answer));
             }
         }
         if minute() == began {
-            break told;
+            break verdicts;
         }
     };
     let expected: Vec<&str> = [(5, 10), (10, 5)]
         .iter()
         .flat_map(|(ok, over)| [vec!["OK"; *ok], vec!["OVER"; *over]].concat())
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(verdicts, expected);
 }
 
 #[tokio::test]
-async fn every_peer_is_shown_but_the_node_itself() {
-    let authority = Authority::new();
+async fn peer_list_shows_every_node_except_itself() {
+    let authority = MeshAuthority::new();
     let nodes = authority.nodes(3).await;
     for (index, node) in nodes.iter().enumerate() {
-        // Clocks are compared by a word and its answer, a moment after a peer came.
+        // Clock offsets are measured by a message and its reply, shortly after a peer joined.
         until("clocks to be compared", async || {
             peers(node).await.iter().all(|peer| peer["clock_offset_ms"].is_number())
         })
         .await;
-        let told = peers(node).await;
+        let listed = peers(node).await;
         let others: Vec<String> =
             (0..3).filter(|other| *other != index).map(|other| format!("node-{other}")).collect();
-        let names: Vec<&str> = told.iter().map(|peer| peer["name"].as_str().unwrap()).collect();
+        let names: Vec<&str> = listed.iter().map(|peer| peer["name"].as_str().unwrap()).collect();
         assert_eq!(names, others);
-        for peer in &told {
+        for peer in &listed {
             let other: usize = peer["name"].as_str().unwrap().trim_start_matches("node-").parse().unwrap();
             assert_eq!(peer["address"], nodes[other].mesh.to_string());
             assert_eq!((&peer["state"], &peer["transport"]), (&"alive".into(), &"quic".into()), "{peer}");
@@ -81,7 +81,7 @@ async fn every_peer_is_shown_but_the_node_itself() {
 }
 
 #[tokio::test]
-async fn without_a_mesh_there_are_no_peers() {
+async fn peer_list_without_a_mesh_is_empty() {
     let server = Setup::rules(RULES).start().await;
     let page = get(server.admin, "/api/v1/peers").await;
     assert_eq!((page.code, page.body.trim()), (200, r#"{"peers":[]}"#));
@@ -89,16 +89,16 @@ async fn without_a_mesh_there_are_no_peers() {
     assert_eq!(server.metrics().await.metric("ratelimit_mesh_peers_active"), Some(0));
 }
 
-// Seen failing on: an owner that does not sum up what was admitted beyond a limit (the metric stays 0).
+// Seen failing on: an owner that does not add up over-admission (the metric stays 0).
 #[tokio::test]
-async fn what_was_admitted_above_a_limit_is_counted_when_its_window_is_over() {
-    let authority = Authority::new();
+async fn over_admission_is_counted_when_the_window_ends() {
+    let authority = MeshAuthority::new();
     let nodes = authority.nodes(3).await;
     let mut clients = Vec::new();
     for node in &nodes {
         clients.push(node.client().await);
     }
-    // All at once, and at all nodes: what is `eventual` knows of the others' only later.
+    // At once and at all nodes: an `eventual` limit learns of other nodes' hits later.
     until("more than the limit to be counted", async || {
         let calls = (0..30).map(|call| {
             let mut client = clients[call % 3].clone();

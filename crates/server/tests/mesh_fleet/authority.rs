@@ -1,4 +1,4 @@
-//! The private CA of a fleet, certificates of it, and certificates that are worth nothing there.
+//! The private CA of a fleet, its certificates, and invalid certificates.
 
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// For how long a certificate is good.
+/// The validity of a certificate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Term {
     Good,
@@ -27,12 +27,12 @@ impl Authority {
         Self { certificate, issuer: Issuer::new(params, key) }
     }
 
-    /// Its certificate, as PEM.
+    /// The CA certificate, as PEM.
     pub(crate) fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// A certificate for a node of this name and its key, as PEM.
+    /// A certificate and key for a node of this name, as PEM.
     pub(crate) fn issue(&self, name: &str, term: Term) -> (String, String) {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.distinguished_name = DistinguishedName::new();
@@ -45,8 +45,8 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
-    /// A node's certificate, its key, and whom it believes, in a folder; as `mesh.tls` names them.
-    pub(crate) fn equip(&self, folder: &Path, name: &str) -> Value {
+    /// Writes a node's certificate, key and CA into a folder; returns them as `mesh.tls` names them.
+    pub(crate) fn write_node_files(&self, folder: &Path, name: &str) -> Value {
         let (certificate, key) = self.issue(name, Term::Good);
         let put = |file: &str, text: &str| {
             let path = folder.join(file);
@@ -59,7 +59,7 @@ impl Authority {
     }
 }
 
-/// A key is its owner's alone.
+/// Restricts a key file to its owner.
 fn restrict(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();

@@ -1,21 +1,21 @@
-//! Nodes that die without a word, and come back: what a window admits meanwhile stays within the
-//! limit, since the share of the dead is held until they are back.
+//! Nodes that crash and come back: meanwhile every window stays within the limit, because the share of a dead
+//! node is reserved until it is back.
 
 use crate::fleet::{Fleet, Plan};
-use crate::load::{Deal, Load};
-use crate::moment::{SECOND, now, window};
+use crate::load::{Distribution, Load};
 use crate::owners::owner;
-use crate::rules::{FAST, OFFERED, RULES, most_of_a_small_limit, no_window_is_above_the_limit};
-use crate::small_limits::{admitted_of_each, next_minute, no_more_than_the_first_pass};
+use crate::rules::{FAST, OFFERED, RULES, assert_no_window_above_limit, most_of_a_small_limit};
+use crate::small_limits::{admitted_of_each, assert_at_most_the_limit_passes, next_minute};
 use crate::tally::{Tally, Window};
+use crate::window_time::{SECOND, now, window};
 
-/// Whole windows after one moment and before another.
+/// The whole windows between two moments.
 pub(crate) fn between(tally: &Tally, from: u64, to: u64) -> Vec<Window> {
     let windows = tally.windows();
     windows.range(from + 1..to).map(|(_, window)| *window).collect()
 }
 
-/// Windows from one on until the limit is admitted again.
+/// The number of windows from one on until the limit is fully admitted again.
 pub(crate) fn until_whole(tally: &Tally, from: u64) -> Option<u64> {
     let whole = tally
         .windows()
@@ -24,10 +24,10 @@ pub(crate) fn until_whole(tally: &Tally, from: u64) -> Option<u64> {
     whole.map(|(number, _)| number - from)
 }
 
-async fn nodes_die_and_come_back(count: usize, dead: &[usize], fleet: &mut Fleet, what: &str) {
-    // A minute that began before the nodes had a view together is the founder's.
+async fn kill_and_restart(count: usize, dead: &[usize], fleet: &mut Fleet, what: &str) {
+    // A minute window that began before the nodes had a common view belongs to the founder.
     next_minute().await;
-    let load = Load::start(fleet, Deal::Uniform, OFFERED, "fast=v");
+    let load = Load::start(fleet, Distribution::Uniform, OFFERED, "fast=v");
     load.windows(3).await;
     let died = window(now(), SECOND);
     for &index in dead {
@@ -47,41 +47,41 @@ async fn nodes_die_and_come_back(count: usize, dead: &[usize], fleet: &mut Fleet
     let recovered = until_whole(&tally, back);
     println!(
         "{what}: died {died}, back {back}, settled {settled}, whole again after {recovered:?} s: {}",
-        tally.shown()
+        tally.summary()
     );
     println!("{what}: of 5 a minute, meanwhile: {small:?}");
-    no_window_is_above_the_limit(&tally);
+    assert_no_window_above_limit(&tally);
     let living = (count - dead.len()) as u64 * (FAST / count as u64);
     for window in between(&tally, died, back) {
         assert!(
             (window.admitted + window.late) * 100 >= living * 95,
             "{window:?} of {living}: {}",
-            tally.shown()
+            tally.summary()
         );
     }
-    assert!(recovered.is_some_and(|windows| windows <= 12), "{}", tally.shown());
+    assert!(recovered.is_some_and(|windows| windows <= 12), "{}", tally.summary());
     let most = most_of_a_small_limit(5, count as u64);
     assert!(small.iter().all(|&admitted| admitted >= 1 && admitted <= most), "{small:?}, at most {most}");
-    no_more_than_the_first_pass(fleet, &format!("after-{what}")).await;
+    assert_at_most_the_limit_passes(fleet, &format!("after-{what}")).await;
 }
 
 #[tokio::test]
-async fn a_node_that_is_killed_takes_its_share_along_and_no_window_is_above_the_limit() {
+async fn killed_node_keeps_its_share_and_windows_hold_the_limit() {
     let mut fleet = Plan::new(3, RULES).start().await.unwrap();
     let owner = owner(&fleet, "fast=v", 400).await;
-    nodes_die_and_come_back(3, &[(owner + 1) % 3], &mut fleet, "another").await;
+    kill_and_restart(3, &[(owner + 1) % 3], &mut fleet, "another").await;
 }
 
 #[tokio::test]
-async fn the_owner_of_a_counter_is_killed_and_no_window_is_above_the_limit() {
+async fn killed_owner_keeps_every_window_within_the_limit() {
     let mut fleet = Plan::new(3, RULES).start().await.unwrap();
     let owner = owner(&fleet, "fast=v", 400).await;
-    nodes_die_and_come_back(3, &[owner], &mut fleet, "owner").await;
+    kill_and_restart(3, &[owner], &mut fleet, "owner").await;
 }
 
 #[tokio::test]
-async fn half_the_nodes_are_killed_the_owner_among_them_and_no_window_is_above_the_limit() {
+async fn half_the_nodes_killed_with_owner_keep_windows_in_limit() {
     let mut fleet = Plan::new(4, RULES).start().await.unwrap();
     let owner = owner(&fleet, "fast=v", 300).await;
-    nodes_die_and_come_back(4, &[owner, (owner + 1) % 4], &mut fleet, "half").await;
+    kill_and_restart(4, &[owner, (owner + 1) % 4], &mut fleet, "half").await;
 }

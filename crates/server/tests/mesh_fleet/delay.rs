@@ -1,7 +1,7 @@
-//! A way that takes its time: it passes datagrams and TCP on, in both directions, each a while
-//! after it came. The kernel here has no such thing.
+//! A delayed network path in user space: forwards datagrams and TCP in both directions with a fixed delay,
+//! because the kernel here has no delaying queue discipline.
 
-use crate::moment::{now, until};
+use crate::window_time::{now, until};
 use hivemind_core::Timestamp;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,13 +13,13 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-/// The way to one node. It is there until it is dropped.
-pub(crate) struct Way {
+/// The delayed path to one node, until it is dropped.
+pub(crate) struct DelayedPath {
     _tasks: JoinSet<()>,
 }
 
-impl Way {
-    /// Passes on to `target` what comes to `front`, and back, in so much time for each direction.
+impl DelayedPath {
+    /// Forwards traffic from `front` to `target` and back, with this delay in each direction.
     pub(crate) async fn open(front: SocketAddr, target: SocketAddr, takes: Duration) -> Self {
         let mut tasks = JoinSet::new();
         let datagrams = UdpSocket::bind(front).await.unwrap();
@@ -29,7 +29,7 @@ impl Way {
         Self { _tasks: tasks }
     }
 
-    /// Passes datagrams on to `target` at once, and nothing back; says where they have to be sent.
+    /// Forwards datagrams to `target` without delay and returns nothing; gives the address to send them to.
     pub(crate) async fn without_return(target: SocketAddr) -> (Self, SocketAddr) {
         let datagrams = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let front = datagrams.local_addr().unwrap();
@@ -39,7 +39,7 @@ impl Way {
     }
 }
 
-/// Bytes with the moment at which they are due; each takes as long as the one before it, so none overtakes.
+/// Bytes with the time at which they are due; the delay is constant, so none overtakes another.
 type Due = (Timestamp, Vec<u8>);
 
 fn line() -> (UnboundedSender<Due>, UnboundedReceiver<Due>) {
@@ -50,7 +50,7 @@ async fn pass_datagrams(front: Arc<UdpSocket>, target: SocketAddr, takes: Durati
     let mut flows: HashMap<SocketAddr, UnboundedSender<Due>> = HashMap::new();
     let mut tasks = JoinSet::new();
     let mut datagram = vec![0; 65_536];
-    // A datagram that came to a port which is closed by now is told as an error of the next call.
+    // A datagram to a closed port is reported as an error of the next call.
     loop {
         let Ok((length, from)) = front.recv_from(&mut datagram).await else { continue };
         if let Entry::Vacant(flow) = flows.entry(from) {

@@ -1,9 +1,9 @@
-//! Real Envoys before three nodes, and more requests than the limit through all of them.
+//! Real Envoys in front of three nodes, with more requests than the limit through all of them.
 
 use crate::fleet::Plan;
-use crate::moment::{SECOND, begin, now, phase, window};
-use crate::rules::{is_long, no_window_is_above_the_limit, percent_admitted};
+use crate::rules::{assert_no_window_above_limit, is_long, percent_admitted};
 use crate::tally::{Answer, Outcome, Tally};
+use crate::window_time::{SECOND, begin, now, phase, window};
 use hivemind_testkit::envoy::bootstrap::{self, Bootstrap};
 use hivemind_testkit::envoy::http::Connection;
 use hivemind_testkit::envoy::proxy::{self, Envoy};
@@ -12,12 +12,12 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Connections to each Envoy, one request at a time on each.
+/// Connections to each Envoy, with one request at a time on each.
 const CONNECTIONS: usize = 6;
 
 const RULES: &str = "- {key: fast, rate_limit: {unit: second, requests_per_unit: 1000}}\n";
 
-/// Asks from 30 to 950 ms after each edge, for so many windows from the next on.
+/// Sends requests from 30 to 950 ms after each edge, for this many windows from `first` on.
 fn drive(envoy: SocketAddr, first: u64, windows: u64) -> Vec<Answer> {
     let mut connection = Connection::tcp(envoy).unwrap();
     let mut answers = Vec::new();
@@ -27,20 +27,20 @@ fn drive(envoy: SocketAddr, first: u64, windows: u64) -> Vec<Answer> {
             std::thread::park_timeout(from.since(now()));
         }
         while window(now(), SECOND) == number && phase(now(), SECOND) < Duration::from_millis(950) {
-            let asked = now();
+            let sent = now();
             let outcome = match connection.get("/", &[("x-fast", "v")]).unwrap().status {
                 200 => Outcome::Admitted,
                 429 => Outcome::Refused,
                 _ => Outcome::Failed,
             };
-            answers.push(Answer { asked, given: now(), outcome });
+            answers.push(Answer { sent, received: now(), outcome });
         }
     }
     answers
 }
 
 #[tokio::test]
-async fn behind_three_envoys_no_window_is_above_the_limit_and_hardly_any_below() {
+async fn three_envoys_admit_the_limit_and_hardly_less() {
     let Some(program) = proxy::program() else { return };
     let fleet = Plan::new(3, RULES).for_domain("test").start().await.unwrap();
     let upstream = Upstream::start("upstream").address;
@@ -53,7 +53,8 @@ async fn behind_three_envoys_no_window_is_above_the_limit_and_hardly_any_below()
         let config = Bootstrap { route: vec![route], ..Bootstrap::default() };
         let limiter = bootstrap::address(node.grpc());
         let config = config.into_json(&Envoy::admin_socket(&folder), &limiter, &[("upstream", upstream)]);
-        // On this thread: an Envoy ends with the thread that started it, and the runtime's own end when they are idle.
+        // On this thread: an Envoy ends with the thread that started it, and the runtime ends its threads when
+        // they are idle.
         envoys.push(Envoy::start(&program, &folder, &config));
     }
     let windows = if is_long() { 20 } else { 6 };
@@ -70,9 +71,9 @@ async fn behind_three_envoys_no_window_is_above_the_limit_and_hardly_any_below()
         "Envoys: {:.2} % admitted of {} requests: {}",
         percent_admitted(&tally),
         tally.answers.len(),
-        tally.shown()
+        tally.summary()
     );
-    no_window_is_above_the_limit(&tally);
+    assert_no_window_above_limit(&tally);
     assert_eq!(tally.failed(), 0);
-    assert!(percent_admitted(&tally) >= 98.0, "{}", tally.shown());
+    assert!(percent_admitted(&tally) >= 98.0, "{}", tally.summary());
 }

@@ -1,10 +1,10 @@
-//! Nodes that share their limits, on loopback or each in a namespace of its own.
+//! A fleet: nodes that share their limits, on loopback or each in a network namespace.
 
 use crate::authority::Authority;
-use crate::delay::Way;
-use crate::moment::{SECOND, begin, now, until, until_so, window};
+use crate::delay::DelayedPath;
 use crate::network::Network;
 use crate::node::Node;
+use crate::window_time::{SECOND, begin, now, until, until_true, window};
 use hivemind_testkit::DEADLINE;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -13,13 +13,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Ports below those that the kernel deals out by itself.
+/// Ports below the ephemeral range.
 const FIRST_PORT: u32 = 20_000;
 const PORTS: u32 = 12_000;
-/// The clock of a node is so many milliseconds off.
+/// Shifts the clock of a node by this many milliseconds.
 const CLOCK_OFFSET: &str = "HIVEMIND_TEST_CLOCK_OFFSET_MS";
 
-/// What a fleet is to be like.
+/// The configuration of a fleet.
 pub(crate) struct Plan {
     count: usize,
     rules: String,
@@ -31,54 +31,54 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// So many nodes on loopback, with these rules of the domain `d`.
+    /// With `count` nodes on loopback and these rules of the domain `d`.
     pub(crate) fn new(count: usize, descriptors: &str) -> Self {
         let mesh = json!({"cluster_id": "fleet"});
         let rules = format!("domain: d\ndescriptors:\n{descriptors}");
         Self { count, rules, mesh, in_namespaces: false, way: None, clocks: Vec::new(), name: None }
     }
 
-    /// The rules are of another domain.
+    /// With rules of another domain.
     pub(crate) fn for_domain(self, domain: &str) -> Self {
         let rules = self.rules.replacen("domain: d\n", &format!("domain: {domain}\n"), 1);
         Self { rules, ..self }
     }
 
-    /// Each in a namespace of its own.
+    /// With a network namespace for each node.
     pub(crate) fn in_namespaces(self) -> Self {
         Self { in_namespaces: true, ..self }
     }
 
-    /// They listen at every address, advertise none, and find each other behind a name; for nodes in namespaces. Who is
-    /// behind it is said by [`Fleet::name`].
-    pub(crate) fn behind(self, name: &str) -> Self {
+    /// With nodes that listen at every address, advertise none, and find each other by a DNS name; for nodes in
+    /// namespaces. [`Fleet::name`] sets the addresses of the name.
+    pub(crate) fn with_dns_name(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    /// What goes between two of them takes so long in each direction.
-    pub(crate) fn far_apart(self, way: Duration) -> Self {
+    /// With this delay in each direction between any two nodes.
+    pub(crate) fn with_delay(self, way: Duration) -> Self {
         Self { way: Some(way), ..self }
     }
 
-    /// The clock of a node is so many milliseconds ahead.
+    /// With the clock of a node ahead by `ahead_ms` milliseconds.
     pub(crate) fn clock(mut self, index: usize, ahead_ms: i64) -> Self {
         self.clocks.push((index, ahead_ms));
         self
     }
 
-    /// An owner is waited for longer than by default, because many tests share the machine: for those of what is exact,
-    /// where nothing shall be decided by a time-out.
-    pub(crate) fn patient(self) -> Self {
+    /// With a longer timeout for owners than the default, because many tests share the machine: for tests of
+    /// exact counts, in which no decision may come from a timeout.
+    pub(crate) fn with_long_timeouts(self) -> Self {
         self.with("ask_timeout_ms", json!(400))
     }
 
-    /// With a setting below `mesh`.
+    /// With a setting of the `mesh` section.
     pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
         self.mesh[key] = value;
         self
     }
 
-    /// Starts all nodes and waits until all share one view. None where namespaces are not to be had.
+    /// Starts all nodes and waits until all are in one view. None if namespaces are not available.
     pub(crate) async fn start(self) -> Option<Fleet> {
         let mut fleet = self.prepare().await?;
         for index in 0..fleet.nodes.len() {
@@ -111,7 +111,7 @@ impl Plan {
                 mesh["advertise"] = json!(place.called_at.ip());
                 mesh["bootstrap_peers"] = json!(peers);
             }
-            mesh["tls"] = authority.equip(&own, &name);
+            mesh["tls"] = authority.write_node_files(&own, &name);
             write_settings(&own, &mesh, &self.rules);
             let mut node = Node::new(&name, own, place.called_at);
             if let Some((_, ahead_ms)) = self.clocks.iter().find(|(whose, _)| *whose == index) {
@@ -121,14 +121,14 @@ impl Plan {
                 node.hosts = Some(folder.path().join("hosts"));
             }
             if let Some(way) = self.way {
-                ways.push(Way::open(place.called_at, place.binds, way).await);
+                ways.push(DelayedPath::open(place.called_at, place.binds, way).await);
             }
             nodes.push(node);
         }
         Some(Fleet { nodes, network, authority, folder, _ways: ways })
     }
 
-    /// On loopback every node has an address of its own, so that one port does for all.
+    /// On loopback every node has its own address, so that one port is enough.
     fn place(&self, index: usize, port: u16) -> Place {
         if self.in_namespaces {
             let address = SocketAddr::new(Network::address(index).parse().unwrap(), port);
@@ -146,7 +146,7 @@ struct Place {
     called_at: SocketAddr,
 }
 
-/// An address of this test's own, out of the sixteen million that loopback has.
+/// An address of this test, out of the sixteen million of loopback.
 fn loopback(block: u8, number: u8) -> IpAddr {
     let process = std::process::id();
     let [_, high, middle, low] = process.to_be_bytes();
@@ -167,7 +167,7 @@ fn port() -> u16 {
     panic!("no port is free");
 }
 
-/// Writes what a node is told into its folder.
+/// Writes a node's configuration and rules into its folder.
 pub(crate) fn write_settings(folder: &Path, mesh: &Value, rules: &str) {
     let settings = json!({
         "server": {"grpc_port": 0, "admin_port": 0, "metrics_port": 0,
@@ -176,12 +176,12 @@ pub(crate) fn write_settings(folder: &Path, mesh: &Value, rules: &str) {
         "storage": {"kind": "mesh"},
         "mesh": mesh,
     });
-    // Whatever is JSON is YAML, too.
+    // JSON is valid YAML.
     std::fs::write(folder.join("config.yaml"), settings.to_string()).unwrap();
     std::fs::write(folder.join("rules.yaml"), rules).unwrap();
 }
 
-/// Has a node keep its counters to itself, for comparison.
+/// Configures a node with the memory store, for comparison.
 pub(crate) fn keep_in_memory(folder: &Path) {
     let file = folder.join("config.yaml");
     let mut settings: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
@@ -195,7 +195,7 @@ pub(crate) struct Fleet {
     pub(crate) network: Option<Network>,
     pub(crate) authority: Authority,
     pub(crate) folder: tempfile::TempDir,
-    _ways: Vec<Way>,
+    _ways: Vec<DelayedPath>,
 }
 
 impl Fleet {
@@ -205,8 +205,8 @@ impl Fleet {
         self.nodes[index].start(place).await;
     }
 
-    /// Who is behind a name from now on, in the file that nodes in namespaces have for `/etc/hosts`. It is written in
-    /// its place: they see what is in it, not which file has its name.
+    /// Sets the nodes of a DNS name, in the file that nodes in namespaces have as `/etc/hosts`. The file is
+    /// rewritten in place: the nodes have its content mounted, not its path.
     pub(crate) fn name(&self, name: &str, nodes: &[usize]) {
         let lines = nodes.iter().map(|&index| format!("{} {name}\n", Network::address(index)));
         std::fs::write(self.folder.path().join("hosts"), lines.collect::<String>()).unwrap();
@@ -216,7 +216,7 @@ impl Fleet {
         self.network.as_ref().expect("a fleet in namespaces")
     }
 
-    /// A number of a node's page of metrics, 0 where there is none.
+    /// A metric of a node, 0 if it is missing.
     pub(crate) async fn metric(&self, index: usize, series: &str) -> f64 {
         let place = self.network.as_ref().map(|network| (network, index));
         let page = self.nodes[index].metrics(place).await;
@@ -224,7 +224,7 @@ impl Fleet {
         line.map_or(0.0, |number| number.parse().unwrap())
     }
 
-    /// The sum of a number over all nodes that run.
+    /// The sum of a metric over all running nodes.
     pub(crate) async fn sum(&self, series: &str) -> f64 {
         let mut sum = 0.0;
         for index in 0..self.nodes.len() {
@@ -235,8 +235,8 @@ impl Fleet {
         sum
     }
 
-    /// Waits until all nodes that run see each other and decide in one view: it is agreed on some two seconds before
-    /// windows begin in it.
+    /// Waits until all running nodes list each other and decide in one view: a view is agreed on about two
+    /// seconds before it is effective.
     pub(crate) async fn settled(&self) {
         self.agreed().await;
         let next = begin(window(now(), SECOND) + 4, SECOND);
@@ -246,30 +246,30 @@ impl Fleet {
     async fn agreed(&self) {
         let running: Vec<usize> = (0..self.nodes.len()).filter(|&index| self.nodes[index].runs()).collect();
         for &index in &running {
-            let agreed = until_so(async || self.is_settled(index, running.len()).await);
+            let agreed = until_true(async || self.is_settled(index, running.len()).await);
             let is_agreed = tokio::time::timeout(DEADLINE, agreed).await.is_ok();
-            assert!(is_agreed, "waited {DEADLINE:?} for peers of node {index}: {}", self.shown().await);
+            assert!(is_agreed, "waited {DEADLINE:?} for peers of node {index}: {}", self.summary().await);
         }
     }
 
-    /// How the nodes that run see each other.
-    async fn shown(&self) -> String {
-        let mut shown = String::new();
+    /// How the running nodes list each other.
+    async fn summary(&self) -> String {
+        let mut summary = String::new();
         for index in (0..self.nodes.len()).filter(|&index| self.nodes[index].runs()) {
             let members = self.metric(index, "hivemind_mesh_members").await;
-            let _ = write!(shown, "\nnode {index} in a view of {members}:");
+            let _ = write!(summary, "\nnode {index} in a view of {members}:");
             for peer in self.nodes[index].peers().await {
-                let _ = write!(shown, " {} {} {}", peer["name"], peer["state"], peer["transport"]);
+                let _ = write!(summary, " {} {} {}", peer["name"], peer["state"], peer["transport"]);
             }
         }
-        shown
+        summary
     }
 
     async fn is_settled(&self, index: usize, members: usize) -> bool {
         let (node, there) = (&self.nodes[index], "alive");
         #[expect(clippy::cast_precision_loss, reason = "some nodes")]
-        let members_seen = self.metric(index, "hivemind_mesh_members").await - members as f64;
-        members_seen.abs() < 0.5
-            && node.peers_that_are(there).await + node.peers_that_are("quarantined").await == members - 1
+        let difference = self.metric(index, "hivemind_mesh_members").await - members as f64;
+        difference.abs() < 0.5
+            && node.count_peers(there).await + node.count_peers("quarantined").await == members - 1
     }
 }

@@ -1,23 +1,24 @@
 //! Floods at the mesh port: neither decisions nor their latency change.
 
-use crate::callers::{Shows, endpoint, speaks};
-use crate::delay::Way;
+use crate::callers::{ClientCertificate, client_config, endpoint};
+use crate::delay::DelayedPath;
 use crate::fleet::{Fleet, Plan};
-use crate::load::{Deal, Load};
-use crate::rules::{OFFERED, RULES, no_window_is_above_the_limit, percent_admitted};
+use crate::load::{Distribution, Load};
+use crate::rules::{OFFERED, RULES, assert_no_window_above_limit, percent_admitted};
 use crate::tally::Tally;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 
-/// Datagrams to each place in each 10 ms.
+/// Datagrams to each address in each 10 ms.
 const AT_ONCE: usize = 50;
-/// Connections that are begun and not gone on with, to each place, and how often: nobody waits longer for the rest.
+/// Connections that are opened and then idle, per address, and how often: a node drops an unfinished handshake
+/// within this time.
 const HALF_OPEN: usize = 150;
-const ANEW: Duration = Duration::from_secs(4);
+const REPEAT_INTERVAL: Duration = Duration::from_secs(4);
 
-/// Bytes that nobody would call random, and that look like nothing.
+/// Pseudo-random bytes without any structure.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let next = || {
@@ -42,7 +43,7 @@ fn garbage() -> Vec<Vec<u8>> {
     (0..500).map(datagram).collect()
 }
 
-async fn rain(places: Vec<SocketAddr>) {
+async fn flood_datagrams(places: Vec<SocketAddr>) {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let mut ticks = tokio::time::interval(Duration::from_millis(10));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -57,7 +58,7 @@ async fn rain(places: Vec<SocketAddr>) {
     }
 }
 
-/// Places like those of the nodes at which nobody answers: the same flood there costs the cores as much.
+/// Addresses like those of the nodes without a service: the same flood to them costs the processor as much.
 struct Sinks(Vec<(UdpSocket, TcpListener)>);
 
 impl Sinks {
@@ -77,17 +78,17 @@ impl Sinks {
     }
 }
 
-/// Connections that are begun, over QUIC and over TCP, and not gone on with: what the other side answers is lost.
+/// Opens connections over QUIC and TCP and does not continue them; the other side's replies are lost.
 async fn half_open(caller: quinn::Endpoint, places: Vec<SocketAddr>) {
-    let (mut ways, mut anew) = (Vec::new(), tokio::time::interval(ANEW));
+    let (mut ways, mut repeat) = (Vec::new(), tokio::time::interval(REPEAT_INTERVAL));
     for place in places {
-        let (way, front) = Way::without_return(place).await;
+        let (way, front) = DelayedPath::without_return(place).await;
         ways.push((way, front, place));
     }
-    // Those of the last time are kept until these are begun.
+    // The previous ones are kept until these are opened.
     let mut before = Vec::new();
     loop {
-        anew.tick().await;
+        repeat.tick().await;
         let mut begun = Vec::new();
         for (_, front, place) in &ways {
             for _ in 0..HALF_OPEN {
@@ -101,16 +102,16 @@ async fn half_open(caller: quinn::Endpoint, places: Vec<SocketAddr>) {
 
 fn compare(what: &str, calm: &Tally, flood: &Tally) {
     let (before, during) = (calm.latency(|_| true), flood.latency(|_| true));
-    println!("{what} elsewhere: {}; {:.2} % admitted", before.shown(), percent_admitted(calm));
+    println!("{what} elsewhere: {}; {:.2} % admitted", before.summary(), percent_admitted(calm));
     println!(
         "{what} at the mesh: {}; {:.2} % admitted: {}",
-        during.shown(),
+        during.summary(),
         percent_admitted(flood),
-        flood.shown()
+        flood.summary()
     );
-    no_window_is_above_the_limit(flood);
+    assert_no_window_above_limit(flood);
     assert_eq!(flood.failed(), 0, "every call is answered");
-    assert!(percent_admitted(flood) >= 98.0, "{}", flood.shown());
+    assert!(percent_admitted(flood) >= 98.0, "{}", flood.summary());
     for (permille, more) in [(500, Duration::from_millis(2)), (990, Duration::from_millis(20))] {
         let (before, during) = (before.permille(permille), during.permille(permille));
         assert!(during <= 2 * before + more, "{permille} of 1,000: {before:?} before, {during:?} during");
@@ -118,18 +119,18 @@ fn compare(what: &str, calm: &Tally, flood: &Tally) {
 }
 
 async fn load(fleet: &Fleet) -> Tally {
-    Load::over(fleet, Deal::Uniform, OFFERED, "fast=v", 4).await
+    Load::over(fleet, Distribution::Uniform, OFFERED, "fast=v", 4).await
 }
 
 #[tokio::test]
-async fn garbage_at_the_mesh_port_changes_neither_decisions_nor_their_latency() {
+async fn garbage_at_mesh_port_changes_neither_decisions_nor_latency() {
     let fleet = Plan::new(3, RULES).start().await.unwrap();
     let sinks = Sinks::new(3).await;
     let mut floods = JoinSet::new();
-    floods.spawn(rain(sinks.places()));
+    floods.spawn(flood_datagrams(sinks.places()));
     let calm = load(&fleet).await;
     floods.shutdown().await;
-    floods.spawn(rain(fleet.nodes.iter().map(|node| node.mesh).collect()));
+    floods.spawn(flood_datagrams(fleet.nodes.iter().map(|node| node.mesh).collect()));
     let flood = load(&fleet).await;
     floods.shutdown().await;
     compare("garbage", &calm, &flood);
@@ -137,10 +138,10 @@ async fn garbage_at_the_mesh_port_changes_neither_decisions_nor_their_latency() 
 }
 
 #[tokio::test]
-async fn half_open_connections_change_neither_decisions_nor_their_latency() {
+async fn half_open_connections_change_neither_decisions_nor_latency() {
     let fleet = Plan::new(3, RULES).start().await.unwrap();
     let sinks = Sinks::new(3).await;
-    let caller = endpoint(speaks(&fleet.authority, &Shows::Nothing));
+    let caller = endpoint(client_config(&fleet.authority, &ClientCertificate::Nothing));
     let mut floods = JoinSet::new();
     floods.spawn(half_open(caller.clone(), sinks.places()));
     let calm = load(&fleet).await;

@@ -1,11 +1,11 @@
-//! The instruments themselves: what they count, cut, lose and delay is what they say.
+//! The instruments of these tests: counts, cuts, losses and delays are as configured.
 
-use crate::delay::Way;
+use crate::delay::DelayedPath;
 use crate::fleet::{self, Fleet, Plan};
-use crate::load::{Deal, Load};
-use crate::moment::{begin, now};
+use crate::load::{Distribution, Load};
 use crate::network::{Drop, Network};
 use crate::tally::{Answer, Outcome, Tally};
+use crate::window_time::{begin, now};
 use hivemind_testkit::within;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use tokio::net::UdpSocket;
 
 const ONE_RULE: &str = "- {key: k, rate_limit: {unit: second, requests_per_unit: 1000}}\n";
 
-// Seen failing on: a driver that begins a window before all answers of the last one are there.
+// Seen failing on: a driver that begins a window before all responses of the previous one have arrived.
 #[tokio::test]
-async fn a_lone_node_is_counted_to_admit_its_limit_in_each_window_and_not_one_more() {
+async fn lone_node_admits_exactly_its_limit_in_each_window() {
     let mut fleet: Fleet = Plan::new(1, ONE_RULE).prepare().await.unwrap();
     fleet::keep_in_memory(fleet.nodes[0].path());
     fleet.start(0).await;
-    let tally = Load::over(&fleet, Deal::Uniform, 3_000, "k=v", 4).await;
-    println!("{}", tally.shown());
+    let tally = Load::over(&fleet, Distribution::Uniform, 3_000, "k=v", 4).await;
+    println!("{}", tally.summary());
     for (number, window) in tally.windows() {
         let due = window.offered.min(1_000);
         assert!(window.admitted <= 1_000, "window {number}: {window:?}");
@@ -32,11 +32,11 @@ async fn a_lone_node_is_counted_to_admit_its_limit_in_each_window_and_not_one_mo
 }
 
 #[test]
-fn an_answer_after_the_edge_belongs_to_neither_window_for_certain() {
+fn answer_after_the_edge_is_certain_for_neither_window() {
     let second = Duration::from_secs(1);
-    let answer = |asked: u64, given: u64, outcome| {
+    let answer = |sent: u64, received: u64, outcome| {
         let at = |millis| begin(7, second).saturating_add(Duration::from_millis(millis));
-        Answer { asked: at(asked), given: at(given), outcome }
+        Answer { sent: at(sent), received: at(received), outcome }
     };
     let answers = vec![
         answer(30, 40, Outcome::Admitted),
@@ -52,34 +52,34 @@ fn an_answer_after_the_edge_belongs_to_neither_window_for_certain() {
 }
 
 #[test]
-fn a_skewed_deal_gives_the_second_node_half_and_the_third_a_third_of_the_firsts() {
-    let round = Deal::Skewed.round(3);
+fn skewed_distribution_gives_nodes_one_half_and_one_third() {
+    let round = Distribution::Skewed.round(3);
     let of = |node| round.iter().filter(|&&dealt| dealt == node).count();
     assert!((160..=168).contains(&of(0)) && (78..=86).contains(&of(1)) && (51..=58).contains(&of(2)));
 }
 
 #[tokio::test]
-async fn a_way_takes_as_long_as_it_is_told_to_in_each_direction() {
+async fn delayed_path_takes_its_delay_in_each_direction() {
     let echo = UdpSocket::bind(("127.0.0.1", 0)).await.unwrap();
     let target = echo.local_addr().unwrap();
     let front: SocketAddr = (std::net::Ipv4Addr::new(127, 9, 9, 9), target.port()).into();
-    let _way = Way::open(front, target, Duration::from_millis(40)).await;
+    let _way = DelayedPath::open(front, target, Duration::from_millis(40)).await;
     let client = UdpSocket::bind(("127.0.0.1", 0)).await.unwrap();
-    let (asked, mut bytes) = (now(), [0; 64]);
+    let (sent, mut bytes) = (now(), [0; 64]);
     client.send_to(b"there", front).await.unwrap();
     let (length, from) = within("a datagram", echo.recv_from(&mut bytes)).await.unwrap();
-    let there = now().since(asked);
+    let there = now().since(sent);
     echo.send_to(&bytes[..length], from).await.unwrap();
     within("it is back", client.recv_from(&mut bytes)).await.unwrap();
-    let back = now().since(asked);
+    let back = now().since(sent);
     assert!(there >= Duration::from_millis(39) && back >= Duration::from_millis(79), "{there:?} {back:?}");
 }
 
 #[tokio::test]
-async fn a_network_passes_nothing_over_its_cut_and_loses_as_much_as_it_is_told_to() {
+async fn network_drops_all_packets_over_a_cut_and_its_loss_rate() {
     let Some(network) = Network::start(2).await else { return };
     let passed = async |count: u32| {
-        // A server in one namespace, a client in the other: how many of these datagrams came.
+        // A server in one namespace and a client in the other: counts the datagrams that arrived.
         let code = "import socket as s\nr = s.socket(s.AF_INET, s.SOCK_DGRAM)\nr.bind(('192.0.2.2', 0))\n\
              print(r.getsockname()[1], flush=True)\ninput()\nr.setblocking(False)\nn = 0\n\
              try:\n  while True: r.recv(9); n += 1\nexcept BlockingIOError: print(n)";
@@ -92,14 +92,14 @@ async fn a_network_passes_nothing_over_its_cut_and_loses_as_much_as_it_is_told_t
             "import socket as s\nc = s.socket(s.AF_INET, s.SOCK_DGRAM)\n\
              for _ in range({count}): c.sendto(b'x', ('192.0.2.2', {port}))"
         );
-        network.member(0).said("python3", &["-c", &code]).await;
+        network.member(0).output_of("python3", &["-c", &code]).await;
         receiver.stdin.take().unwrap().write_all(b"\n").await.unwrap();
         lines.next("").await.parse::<u32>().unwrap()
     };
     assert_eq!(passed(100).await, 100);
     network.cut(&[0], &[1]).await;
     assert_eq!(passed(100).await, 0);
-    network.only(&[Drop::Percent(20)]).await;
+    network.set_drops(&[Drop::Percent(20)]).await;
     let through = passed(100).await;
     assert!((60..=95).contains(&through), "{through} of 100");
     network.heal().await;

@@ -1,12 +1,12 @@
-//! Requests without regard to the answers: so many a second, dealt to the nodes in a way that is
-//! chosen, within the middle of each window (see `tally`).
+//! Open-loop load: a number of requests per second, distributed to the nodes in a chosen way, within the middle
+//! of each window (see `tally`).
 //!
-//! A machine that cannot keep up is offered less: so many requests are open at a time and no more,
-//! and a window in which answers to the last one come is left out.
+//! A machine that cannot keep up gets less: only a number of requests are in flight at a time, and a window
+//! in which responses to the previous one arrive is skipped.
 
 use crate::fleet::Fleet;
-use crate::moment::{SECOND, begin, now, phase, until, window};
 use crate::tally::{Answer, Outcome, Tally};
+use crate::window_time::{SECOND, begin, now, phase, until, window};
 use hivemind_testkit::{Client, overall, request};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,36 +15,36 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-/// Requests are sent in small groups, so often.
+/// Requests are sent in small groups, at this interval.
 const TICK: Duration = Duration::from_millis(5);
 /// The first request of a window, after its edge.
 const FROM: Duration = Duration::from_millis(30);
 /// The last one, after the same edge.
 const TO: Duration = Duration::from_millis(950);
-/// Whoever has heard nothing by then hears nothing.
+/// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Requests that are open at a time.
+/// Maximum requests in flight.
 const OPEN: usize = 128;
 
-/// Which node gets the next request.
+/// The choice of the node for the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deal {
+pub(crate) enum Distribution {
     /// In turn.
     Uniform,
-    /// The n-th node gets 1/n of what the first one gets.
+    /// The n-th node gets 1/n of the first one's requests.
     Skewed,
-    /// Everything goes to one.
+    /// One node gets everything.
     One(usize),
 }
 
-impl Deal {
-    /// The node of each request out of a round of them.
+impl Distribution {
+    /// The node of each request in a round.
     pub(crate) fn round(self, nodes: usize) -> Vec<usize> {
         match self {
             Self::Uniform => (0..nodes).collect(),
             Self::One(node) => vec![node],
             Self::Skewed => {
-                // Whoever is furthest behind its share is next: evenly mixed, the same at each run.
+                // The node furthest behind its share is next: evenly mixed, and the same in each run.
                 let shares: Vec<f64> =
                     (1..=nodes).map(|rank| 1.0 / f64::from(u32::try_from(rank).unwrap())).collect();
                 let mut owed = vec![0.0; nodes];
@@ -70,8 +70,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Begins at the next edge, with so many requests a second for one key.
-    pub(crate) fn start(fleet: &Fleet, deal: Deal, rate: u32, text: &str) -> Self {
+    /// Begins at the next edge, with `rate` requests per second for one key.
+    pub(crate) fn start(fleet: &Fleet, deal: Distribution, rate: u32, text: &str) -> Self {
         let (stop, windows) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let clients: Vec<Client> = fleet.nodes.iter().map(crate::node::Node::client).collect();
         let driver = Driver {
@@ -87,7 +87,7 @@ impl Load {
         Self { stop, windows, driver }
     }
 
-    /// Waits until so many more whole windows have passed.
+    /// Waits until `more` whole windows have passed.
     pub(crate) async fn windows(&self, more: u64) {
         let from = self.windows.load(Ordering::Relaxed);
         while self.windows.load(Ordering::Relaxed) < from + more {
@@ -96,14 +96,20 @@ impl Load {
         }
     }
 
-    /// Ends it with the window that runs.
+    /// Ends the load with the current window.
     pub(crate) async fn end(self) -> Tally {
         self.stop.store(true, Ordering::Relaxed);
         hivemind_testkit::within("the end of the load", self.driver).await.unwrap()
     }
 
-    /// So many windows of it, alone.
-    pub(crate) async fn over(fleet: &Fleet, deal: Deal, rate: u32, text: &str, windows: u64) -> Tally {
+    /// Load for this many windows.
+    pub(crate) async fn over(
+        fleet: &Fleet,
+        deal: Distribution,
+        rate: u32,
+        text: &str,
+        windows: u64,
+    ) -> Tally {
         let load = Self::start(fleet, deal, rate, text);
         load.windows(windows).await;
         load.end().await
@@ -133,7 +139,7 @@ impl Driver {
         std::mem::take(&mut *self.tally.lock().unwrap())
     }
 
-    /// From 30 ms to 950 ms after its edge, evenly.
+    /// Sends from 30 ms to 950 ms after the edge, evenly.
     async fn one_window(&mut self) {
         let number = window(now(), SECOND);
         let mut tick = tokio::time::interval(TICK);
@@ -169,18 +175,18 @@ impl Driver {
     }
 }
 
-/// One request, whatever becomes of it.
+/// Sends one request and records its outcome.
 pub(crate) async fn ask(
     mut client: Client,
     request: hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest,
 ) -> Answer {
-    let asked = now();
+    let sent = now();
     let answer = tokio::time::timeout(PATIENCE, client.should_rate_limit(request)).await;
-    let given = now();
+    let received = now();
     let outcome = match answer {
         Ok(Ok(answer)) if overall(answer.get_ref()) == "OK" => Outcome::Admitted,
         Ok(Ok(_)) => Outcome::Refused,
         Ok(Err(_)) | Err(_) => Outcome::Failed,
     };
-    Answer { asked, given, outcome }
+    Answer { sent, received, outcome }
 }

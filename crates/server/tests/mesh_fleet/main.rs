@@ -1,6 +1,6 @@
-//! Fleets of real nodes that share limits with no store: real processes, real certificates, real
-//! networks that are cut, lose and delay. Every test waits for events, or for a window's edge,
-//! under a deadline.
+//! Fleets of real nodes that share limits without a store: real processes, real certificates, and real networks
+//! that are cut, lose packets and delay them. Every test waits for events, or for a window's edge, under a
+//! deadline.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,10 +8,10 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "a test that cannot go on fails, and one that measures says what it measured"
+    reason = "a test that cannot go on fails, and one that measures prints its results"
 )]
 
-// The Envoy of tests/envoy, and the little HTTP that it is asked with.
+// Envoy and its HTTP client come from the testkit.
 
 mod agreement;
 mod authority;
@@ -26,7 +26,6 @@ mod fleet;
 mod floods;
 mod harness;
 mod load;
-mod moment;
 mod network;
 mod node;
 mod owners;
@@ -35,3 +34,4 @@ mod rules;
 mod small_limits;
 mod strangers;
 mod tally;
+mod window_time;

@@ -1,8 +1,8 @@
-//! A network of namespaces: a switch in one of its own, and a node in each of the others. What
-//! goes over the switch can be cut and lost, for all of them in one step.
+//! A network of namespaces: a switch in one, and a node in each of the others. Traffic over the switch can be
+//! cut and dropped, for all of them atomically.
 //!
-//! A namespace lives as long as the process that holds it, and that ends with its standard input:
-//! nothing stays behind, however the test ends.
+//! A namespace lives as long as the process that holds it, which ends when its standard input closes:
+//! nothing is left behind, however the test ends.
 
 use hivemind_testkit::within;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 
-/// A program that Debian keeps where only root looks.
+/// A program in a folder that Debian has only in root's path.
 fn command(program: &str) -> Command {
     let mut command = Command::new(program);
     let path = std::env::var("PATH").unwrap_or_default();
@@ -24,7 +24,7 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// None where that is not allowed.
+    /// None if it is not permitted.
     async fn new() -> Option<Self> {
         let mut unshare = command("unshare");
         unshare.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -38,29 +38,29 @@ impl Namespace {
     }
 
     fn process(&self) -> String {
-        self.holder.id().expect("it is held").to_string()
+        self.holder.id().expect("the holder runs").to_string()
     }
 
-    /// A command inside it.
+    /// A command inside the namespace.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut nsenter = command("nsenter");
         nsenter.args(["--net", "--target", &self.process(), program]);
         nsenter
     }
 
-    /// Hands a text to a program inside it, which must like it.
+    /// Runs a program inside the namespace with a standard input; it must succeed.
     async fn run(&self, program: &str, arguments: &[&str], text: &str) {
         let mut command = self.command(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(text.as_bytes()).await.unwrap();
         let output = within(program, child.wait_with_output()).await.unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{program} refused {text}: {said}");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{program} refused {text}: {error}");
     }
 
-    /// What a program inside it says.
-    pub(crate) async fn said(&self, program: &str, arguments: &[&str]) -> String {
+    /// The output of a program inside the namespace.
+    pub(crate) async fn output_of(&self, program: &str, arguments: &[&str]) -> String {
         let mut command = self.command(program);
         command.args(arguments).stdin(Stdio::null());
         let output = within(program, command.output()).await.unwrap();
@@ -69,12 +69,12 @@ impl Namespace {
     }
 }
 
-/// What the switch does not pass on.
+/// The traffic that the switch drops.
 #[derive(Clone, Debug)]
 pub(crate) enum Drop {
-    /// From these to those, and not the other way round.
+    /// From these nodes to those, but not in the other direction.
     OneWay(Vec<usize>, Vec<usize>),
-    /// So many of a hundred packets, between any two.
+    /// This percentage of packets, between any two nodes.
     Percent(u32),
     /// Datagrams, so that only TCP is left.
     Udp,
@@ -86,7 +86,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// One with so many places. None where namespaces are not to be had, unless they have to be.
+    /// A network with `count` members. None if namespaces are not available and may be missing.
     pub(crate) async fn start(count: usize) -> Option<Self> {
         let Some(switch) = Namespace::new().await else {
             assert!(
@@ -114,7 +114,7 @@ impl Network {
         Some(Self { switch, members })
     }
 
-    /// Of a member. Only these namespaces know of it, so that all networks can have the same.
+    /// The address of a member. It exists only in these namespaces, so all networks can use the same.
     pub(crate) fn address(index: usize) -> String {
         format!("192.0.2.{}", index + 1)
     }
@@ -123,8 +123,8 @@ impl Network {
         &self.members[index]
     }
 
-    /// Drops what it is told to from now on, and nothing else.
-    pub(crate) async fn only(&self, drops: &[Drop]) {
+    /// Drops exactly this traffic and nothing else.
+    pub(crate) async fn set_drops(&self, drops: &[Drop]) {
         let mut text = "flush ruleset\ntable bridge drops {\nchain passing {\n".to_owned();
         text += "type filter hook forward priority 0\n";
         let set = |of: &[usize]| of.iter().map(|&index| Self::address(index)).collect::<Vec<_>>().join(", ");
@@ -142,13 +142,13 @@ impl Network {
         self.switch.run("nft", &["-f", "-"], &(text + "}\n}\n")).await;
     }
 
-    /// Cuts it in two.
+    /// Cuts the network in two.
     pub(crate) async fn cut(&self, ones: &[usize], others: &[usize]) {
         let (ones, others) = (ones.to_vec(), others.to_vec());
-        self.only(&[Drop::OneWay(ones.clone(), others.clone()), Drop::OneWay(others, ones)]).await;
+        self.set_drops(&[Drop::OneWay(ones.clone(), others.clone()), Drop::OneWay(others, ones)]).await;
     }
 
     pub(crate) async fn heal(&self) {
-        self.only(&[]).await;
+        self.set_drops(&[]).await;
     }
 }

@@ -1,5 +1,5 @@
-//! One node as a process: in a folder of its own, on loopback or in a namespace, asked over a Unix
-//! socket. A path is the same in every namespace, so whoever asks is not cut off with the node.
+//! One node as a process: in a folder of its own, on loopback or in a namespace, called over a Unix socket. A
+//! path is the same in every namespace, so the test still reaches a node that is cut off.
 
 use crate::network::Network;
 use hivemind_testkit::{Client, Log, Page, exchange, get, within};
@@ -13,11 +13,11 @@ use tonic::transport::Endpoint;
 
 pub(crate) struct Node {
     pub(crate) name: String,
-    /// Where its peers call it.
+    /// The address for its peers.
     pub(crate) mesh: SocketAddr,
     folder: PathBuf,
     variables: Vec<(String, String)>,
-    /// What it has for `/etc/hosts`, in a namespace.
+    /// Its `/etc/hosts`, in a namespace.
     pub(crate) hosts: Option<PathBuf>,
     running: Option<Running>,
 }
@@ -31,7 +31,7 @@ struct Running {
 }
 
 impl Node {
-    /// One that does not run yet; its folder has `config.yaml` and the rules that it names.
+    /// A node that does not run yet; its folder has `config.yaml` and the rules.
     pub(crate) fn new(name: &str, folder: PathBuf, mesh: SocketAddr) -> Self {
         Self { name: name.to_owned(), mesh, folder, variables: Vec::new(), hosts: None, running: None }
     }
@@ -40,13 +40,13 @@ impl Node {
         &self.folder
     }
 
-    /// Sets a variable of its environment, for its next start.
+    /// Sets an environment variable for its next start.
     pub(crate) fn variable(&mut self, name: &str, value: &str) {
-        self.variables.retain(|(known, _)| known != name);
+        self.variables.retain(|(key, _)| key != name);
         self.variables.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Starts it, and waits for the end of its first screen.
+    /// Starts it and waits for the end of its startup banner.
     pub(crate) async fn start(&mut self, place: Option<(&Network, usize)>) {
         let program = env!("CARGO_BIN_EXE_hivemind");
         let mut command = match (place, &self.hosts) {
@@ -66,7 +66,7 @@ impl Node {
         let mut child = command.spawn().unwrap();
         let mut log = Log::of(child.stderr.take().unwrap());
         let mut screen = Log::of(child.stdout.take().unwrap());
-        let shown = async {
+        let addresses = async {
             let grpc = address(&screen.next("grpc://").await);
             let metrics = address(&screen.next("metrics ").await);
             screen.next("Stop it with").await;
@@ -76,7 +76,8 @@ impl Node {
             let status = child.wait().await.unwrap();
             panic!("{} ended with {status}:\n{}", self.name, log.rest().await)
         };
-        let (grpc, metrics) = tokio::select! { shown = shown => shown, () = ended => unreachable!() };
+        let (grpc, metrics) =
+            tokio::select! { addresses = addresses => addresses, () = ended => unreachable!() };
         self.running = Some(Running { child, log, grpc, metrics, _screen: screen });
     }
 
@@ -88,7 +89,7 @@ impl Node {
         self.running.is_some()
     }
 
-    /// Where it is asked over TCP, if it is on loopback.
+    /// Its gRPC address over TCP, if it is on loopback.
     pub(crate) fn grpc(&self) -> SocketAddr {
         self.running().grpc
     }
@@ -101,13 +102,13 @@ impl Node {
         &mut self.running.as_mut().expect("it runs").log
     }
 
-    /// Ends it at once, as a machine that loses its power does.
+    /// Kills it at once, like a power loss.
     pub(crate) async fn kill(&mut self) {
         let mut running = self.running.take().expect("it runs");
         running.child.kill().await.unwrap();
     }
 
-    /// Ends it as an operator does.
+    /// Stops it with SIGTERM.
     pub(crate) async fn stop(&mut self) -> ExitStatus {
         self.signal("TERM").await;
         let mut running = self.running.take().expect("it runs");
@@ -120,7 +121,7 @@ impl Node {
         assert!(Command::new("sh").args(["-c", &command]).status().await.unwrap().success());
     }
 
-    /// Whoever asks it; stays good when the node is started again.
+    /// A client that stays usable after a restart of the node.
     pub(crate) fn client(&self) -> Client {
         let socket = format!("unix://{}", self.folder.join("grpc.sock").display());
         Client::new(Endpoint::from_shared(socket).unwrap().connect_lazy())
@@ -132,7 +133,7 @@ impl Node {
         within("a page", exchange(connection.unwrap(), "GET", path, "")).await
     }
 
-    /// Its peers, as an operator sees them.
+    /// Its peers, as the admin API lists them.
     pub(crate) async fn peers(&self) -> Vec<Value> {
         let page = self.page("/api/v1/peers").await;
         assert_eq!(page.code, 200, "{}", page.body);
@@ -140,20 +141,20 @@ impl Node {
         page["peers"].as_array().expect("a list of peers").clone()
     }
 
-    /// How many of them are in a state.
-    pub(crate) async fn peers_that_are(&self, state: &str) -> usize {
+    /// The number of peers in a state.
+    pub(crate) async fn count_peers(&self, state: &str) -> usize {
         self.peers().await.iter().filter(|peer| peer["state"] == state).count()
     }
 
-    /// Its page of metrics.
+    /// Its metrics page.
     pub(crate) async fn metrics(&self, place: Option<(&Network, usize)>) -> String {
         let address = self.running().metrics;
         let Some((network, index)) = place else { return get(address, "/metrics").await.body };
-        network.member(index).said("curl", &["--silent", &format!("http://{address}/metrics")]).await
+        network.member(index).output_of("curl", &["--silent", &format!("http://{address}/metrics")]).await
     }
 }
 
-/// The address in a line of the first screen.
+/// The address in a banner line.
 fn address(line: &str) -> SocketAddr {
     let (_, rest) = line.split_once("://").expect("an address");
     rest.split(['/', ' ']).next().unwrap().parse().unwrap()

@@ -1,17 +1,17 @@
-//! A few a minute: the first ones pass, wherever they land, and no other.
+//! Limits of a few per minute: exactly the first calls pass, at any node.
 
 use crate::fleet::{Fleet, Plan};
 use crate::load::ask;
-use crate::moment::{now, window, with_room};
 use crate::rules::{RULES, is_long};
 use crate::tally::Outcome;
+use crate::window_time::{now, wait_for_room, window};
 use hivemind_testkit::{Client, request};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Requests for one counter, dealt in turn from a node on; each is answered before the next. Says which passed; none
-/// where a minute ended meanwhile.
+/// Sends requests for one counter, to the nodes in turn from `from` on, each after the previous response.
+/// Returns their outcomes, or none if the minute ended meanwhile.
 pub(crate) async fn in_turn(fleet: &Fleet, text: &str, from: usize, requests: usize) -> Option<Vec<Outcome>> {
     let alive: Vec<usize> = (0..fleet.nodes.len()).filter(|&index| fleet.nodes[index].runs()).collect();
     let clients: Vec<Client> = alive.iter().map(|&index| fleet.nodes[index].client()).collect();
@@ -24,9 +24,9 @@ pub(crate) async fn in_turn(fleet: &Fleet, text: &str, from: usize, requests: us
     (window(now(), MINUTE) == minute).then_some(outcomes)
 }
 
-/// The same for as many counters as it takes until one was asked for within a minute.
+/// Repeats this with new counters until all requests were within one minute.
 async fn within_a_minute(fleet: &Fleet, text: &str, from: usize, requests: usize) -> Vec<Outcome> {
-    with_room(MINUTE, Duration::from_secs(3)).await;
+    wait_for_room(MINUTE, Duration::from_secs(3)).await;
     for again in 0..3 {
         if let Some(outcomes) = in_turn(fleet, &format!("{text}-{again}"), from, requests).await {
             return outcomes;
@@ -35,7 +35,8 @@ async fn within_a_minute(fleet: &Fleet, text: &str, from: usize, requests: usize
     panic!("{requests} requests for {text} take more than a minute");
 }
 
-/// How many passed of each of these counters, asked in turn from all nodes that run, within one minute.
+/// The number of admitted requests of each of these counters, sent in turn to all running nodes, within one
+/// minute.
 pub(crate) async fn admitted_of_each(
     fleet: &Fleet,
     name: &str,
@@ -50,16 +51,16 @@ pub(crate) async fn admitted_of_each(
     admitted
 }
 
-/// Waits for the next minute, if there is time for that.
+/// Waits for the next minute, in the long tier.
 pub(crate) async fn next_minute() {
     if is_long() {
-        with_room(MINUTE, MINUTE).await;
+        wait_for_room(MINUTE, MINUTE).await;
     }
 }
 
-/// Not more than the limit pass, of counters that nobody has used. Exactly those do in the next minute: whoever died
-/// has taken along what it owned of this one.
-pub(crate) async fn no_more_than_the_first_pass(fleet: &Fleet, tail: &str) {
+/// Asserts that at most the limit passes for unused counters, and exactly the limit in the next minute: a dead
+/// node took the windows that it owned along.
+pub(crate) async fn assert_at_most_the_limit_passes(fleet: &Fleet, tail: &str) {
     for (name, limit) in [("five", 5), ("ten", 10)] {
         let admitted = admitted_of_each(fleet, &format!("{name}={tail}"), 8, 16).await;
         println!("{tail}: of {limit} a minute: {admitted:?}");
@@ -67,12 +68,12 @@ pub(crate) async fn no_more_than_the_first_pass(fleet: &Fleet, tail: &str) {
     }
     if is_long() {
         next_minute().await;
-        exactly_the_first_pass(fleet, &format!("{tail}-next")).await;
+        assert_exactly_the_first_pass(fleet, &format!("{tail}-next")).await;
     }
 }
 
-/// Exactly the first pass, of counters that nobody has used.
-pub(crate) async fn exactly_the_first_pass(fleet: &Fleet, tail: &str) {
+/// Asserts that exactly the first requests of unused counters pass.
+pub(crate) async fn assert_exactly_the_first_pass(fleet: &Fleet, tail: &str) {
     for (name, limit) in [("five", 5), ("ten", 10)] {
         for counter in 0..12 {
             let text = format!("{name}={tail}{counter}");
@@ -86,7 +87,7 @@ pub(crate) async fn exactly_the_first_pass(fleet: &Fleet, tail: &str) {
 }
 
 #[tokio::test]
-async fn of_five_and_of_ten_a_minute_exactly_the_first_pass_wherever_they_land() {
-    let fleet = Plan::new(3, RULES).patient().start().await.unwrap();
-    exactly_the_first_pass(&fleet, "v").await;
+async fn first_calls_of_five_and_ten_a_minute_pass_at_any_node() {
+    let fleet = Plan::new(3, RULES).with_long_timeouts().start().await.unwrap();
+    assert_exactly_the_first_pass(&fleet, "v").await;
 }

@@ -1,28 +1,27 @@
-//! What was admitted in each window, exactly.
+//! Exact counts of admitted requests per window.
 //!
-//! An answer is of a window for certain if it was asked for and given within it. So whoever drives
-//! load asks only from 30 ms after an edge until 50 ms before the next; what is answered later than
-//! the edge all the same is counted apart, and belongs to either of two windows; the second of
-//! them is then left out by the driver.
+//! A request is certainly of a window if it was sent and answered within it. So load is sent only from 30 ms
+//! after an edge until 50 ms before the next; responses that arrive after the edge all the same are counted
+//! separately, as belonging to either of two windows, and the driver skips the second of them.
 
-use crate::moment::{SECOND, window};
+use crate::window_time::{SECOND, window};
 use hivemind_core::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What came of one request.
+/// The outcome of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Admitted,
     Refused,
-    /// No answer, or an error: its node is gone.
+    /// No response, or an error: its node is gone.
     Failed,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
-    pub(crate) asked: Timestamp,
-    pub(crate) given: Timestamp,
+    pub(crate) sent: Timestamp,
+    pub(crate) received: Timestamp,
     pub(crate) outcome: Outcome,
 }
 
@@ -42,15 +41,15 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The windows of a second, those without a request left out.
+    /// The one-second windows that have requests.
     pub(crate) fn windows(&self) -> BTreeMap<u64, Window> {
         let mut windows = BTreeMap::<u64, Window>::new();
         for answer in &self.answers {
-            let number = window(answer.asked, SECOND);
+            let number = window(answer.sent, SECOND);
             let tally = windows.entry(number).or_default();
             tally.offered += 1;
             match answer.outcome {
-                Outcome::Admitted if window(answer.given, SECOND) == number => tally.admitted += 1,
+                Outcome::Admitted if window(answer.received, SECOND) == number => tally.admitted += 1,
                 Outcome::Admitted => tally.late += 1,
                 Outcome::Refused => {}
                 Outcome::Failed => tally.failed += 1,
@@ -59,7 +58,7 @@ impl Tally {
         windows
     }
 
-    /// All that was admitted.
+    /// The total of admitted requests.
     pub(crate) fn admitted(&self) -> u64 {
         self.answers.iter().filter(|answer| answer.outcome == Outcome::Admitted).count() as u64
     }
@@ -68,24 +67,24 @@ impl Tally {
         self.answers.iter().filter(|answer| answer.outcome == Outcome::Failed).count() as u64
     }
 
-    /// How long answers took, of those that a test chooses.
+    /// The latencies of the selected answers.
     pub(crate) fn latency(&self, chosen: impl Fn(&Answer) -> bool) -> Latency {
         let took = self.answers.iter().filter(|answer| chosen(answer));
-        Latency::of(took.map(|answer| answer.given.since(answer.asked)).collect())
+        Latency::of(took.map(|answer| answer.received.since(answer.sent)).collect())
     }
 
-    /// One line: what each window admitted.
-    pub(crate) fn shown(&self) -> String {
+    /// One line: the admitted requests of each window.
+    pub(crate) fn summary(&self) -> String {
         let windows = self.windows();
-        let shown = windows.values().map(|window| match window.late {
+        let windows = windows.values().map(|window| match window.late {
             0 => window.admitted.to_string(),
             late => format!("{}+{late}", window.admitted),
         });
-        shown.collect::<Vec<_>>().join(" ")
+        windows.collect::<Vec<_>>().join(" ")
     }
 }
 
-/// How long things took.
+/// Latencies.
 #[derive(Clone, Debug)]
 pub(crate) struct Latency(Vec<Duration>);
 
@@ -99,13 +98,13 @@ impl Latency {
         self.0.len()
     }
 
-    /// How long so many of a thousand took at most.
+    /// The latency that `share` of a thousand answers do not exceed.
     pub(crate) fn permille(&self, share: usize) -> Duration {
         let last = self.0.len().saturating_sub(1);
         self.0.get(last * share / 1_000).copied().unwrap_or_default()
     }
 
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let at = |share| self.permille(share).as_micros();
         format!("{} requests, p50 {} us, p95 {} us, p99 {} us", self.count(), at(500), at(950), at(990))
     }

@@ -1,8 +1,8 @@
-//! `hivemind replay` from outside: the binary, its exit codes and what it prints.
+//! `hivemind replay` as a process: its exit codes and output.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod compared;
+mod comparison;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn replay(arguments: &[&str], input: &str) -> Output {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
-    // Written beside reading, or both sides may wait for each other.
+    // Written while reading, or both sides could wait for each other.
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().unwrap();
     let _ = writer.join().unwrap(); // A process that stopped early has closed its input.
@@ -57,7 +57,7 @@ fn request(t_ms: u64, value: &str) -> String {
 }
 
 #[test]
-fn each_line_is_answered_by_one_line_at_its_own_time() {
+fn request_lines_are_decided_at_their_own_times() {
     let files = Files::new();
     let rules = files.write("rules.yaml", TEN_A_SECOND);
     let input: String = [(5, "a"), (5, "a"), (5, "a"), (104, "a"), (105, "a"), (105, "b")]
@@ -77,11 +77,11 @@ fn each_line_is_answered_by_one_line_at_its_own_time() {
         r#"{"t_ms":200,"allow":false,"remaining":2,"retry_after_ms":null}"#,
     ];
     assert_eq!(text(&output.stdout).lines().collect::<Vec<_>>(), expected);
-    assert!(output.status.success(), "a refusal is no failure");
+    assert!(output.status.success(), "a refusal is not a failure");
 }
 
 #[test]
-fn a_file_and_a_dash_are_read_too() {
+fn requests_are_read_from_a_file_or_a_dash() {
     let files = Files::new();
     let rules = files.write("rules.yaml", TEN_A_SECOND);
     let requests = files.write("requests.jsonl", &request(0, "a"));
@@ -92,25 +92,28 @@ fn a_file_and_a_dash_are_read_too() {
 }
 
 #[test]
-fn a_malformed_line_is_named_and_ends_the_replay_or_not_as_asked() {
+fn malformed_line_is_named_and_stops_or_is_skipped() {
     let files = Files::new();
     let rules = files.write("rules.yaml", TEN_A_SECOND);
     let input = format!("{}\nnot json\n{}", request(0, "a"), request(0, "b"));
     let stopped = replay(&["--rules", path(&rules)], &input);
     assert_eq!(stopped.status.code(), Some(1));
-    assert_eq!(text(&stopped.stdout).lines().count(), 1, "what came before it was decided");
-    let told = text(&stopped.stderr);
-    assert!(told.contains("standard input:3: the line is no request"), "{told}");
-    assert!(told.contains("--malformed skip"), "{told}");
+    assert_eq!(text(&stopped.stdout).lines().count(), 1, "the lines before it were decided");
+    let error = text(&stopped.stderr);
+    assert!(error.contains("standard input:3: not a request"), "{error}");
+    assert!(error.contains("--malformed skip"), "{error}");
     let skipped = replay(&["--rules", path(&rules), "--malformed", "skip"], &input);
     assert!(skipped.status.success());
     assert_eq!(text(&skipped.stdout).lines().count(), 2);
-    let told = text(&skipped.stderr);
-    assert!(told.contains("standard input:3:") && told.contains("1 malformed lines were skipped"), "{told}");
+    let error = text(&skipped.stderr);
+    assert!(
+        error.contains("standard input:3:") && error.contains("1 malformed lines were skipped"),
+        "{error}"
+    );
 }
 
 #[test]
-fn every_mistake_in_the_rules_is_told_at_once_with_its_place_and_remedy() {
+fn all_rule_errors_are_reported_with_place_and_remedy() {
     let files = Files::new();
     let rules = files.write(
         "rules.yaml",
@@ -119,23 +122,23 @@ fn every_mistake_in_the_rules_is_told_at_once_with_its_place_and_remedy() {
     );
     let output = replay(&["--rules", path(&rules)], "");
     assert_eq!(output.status.code(), Some(1));
-    let told = text(&output.stderr);
+    let error = text(&output.stderr);
     for part in [
         "rules.yaml:4:22",
-        "`fortnight` is no unit",
+        "unknown unit `fortnight`",
         "one of: second, minute",
         "rules.yaml:4:52",
         "rules.yaml:6:38",
-        "`leaky_bucket` is no algorithm",
+        "unknown algorithm `leaky_bucket`",
         "one of: fixed_window, sliding_window, token_bucket",
         "did you mean `key`?",
     ] {
-        assert!(told.contains(part), "{part} in:\n{told}");
+        assert!(error.contains(part), "{part} in:\n{error}");
     }
 }
 
 #[test]
-fn a_folder_of_rules_is_read_without_its_dot_files() {
+fn rule_folder_is_read_without_its_dot_files() {
     let files = Files::new();
     files.write("rules/a.yaml", TEN_A_SECOND);
     files.write("rules/below/b.yml", "domain: e\n");
@@ -151,7 +154,7 @@ fn a_folder_of_rules_is_read_without_its_dot_files() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_named() {
+fn missing_files_are_named_in_the_error() {
     let output = replay(&["--rules", "no/such/rules.yaml"], "");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("no/such/rules.yaml"));
@@ -161,7 +164,7 @@ fn what_cannot_be_opened_is_named() {
 }
 
 #[test]
-fn an_access_log_is_decided_by_address_or_by_what_is_asked() {
+fn access_log_is_decided_by_address_or_chosen_fields() {
     let files = Files::new();
     let rules = files.write(
         "rules.yaml",
@@ -182,21 +185,25 @@ fn an_access_log_is_decided_by_address_or_by_what_is_asked() {
     assert_eq!(allowed(&[]), [true, true, false]);
     assert_eq!(allowed(&["--entries", "path"]), [true, true, false]);
     let wrong = replay(&["--format", "combined", "--entries", "colour"], "");
-    assert!(text(&wrong.stderr).contains("an access log has no `colour`"), "{}", text(&wrong.stderr));
+    assert!(
+        text(&wrong.stderr).contains("unknown field `colour` in an access log"),
+        "{}",
+        text(&wrong.stderr)
+    );
 }
 
 #[test]
-fn the_demo_shows_who_would_have_been_limited() {
+fn demo_shows_the_clients_that_would_be_limited() {
     let output = replay(&["--demo", "--summary"], "");
     let shown = text(&output.stdout);
     assert!(output.status.success());
     assert!(shown.contains("397 requests") && shown.contains("203.0.113.50"), "{shown}");
-    assert!(!shown.contains("198.51.100.7"), "who behaves is not limited: {shown}");
+    assert!(!shown.contains("198.51.100.7"), "the well-behaved client is not limited: {shown}");
     assert!(shown.contains("Over time"), "{shown}");
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn closed_output_pipe_is_not_an_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_hivemind"))
         .arg("replay")
         .stdin(Stdio::piped())
@@ -207,7 +214,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     drop(child.stdout.take());
     let mut stdin = child.stdin.take().unwrap();
     let lines = request(0, "a").repeat(10_000);
-    let _ = stdin.write_all(lines.as_bytes()); // It may have gone already, and that is the point.
+    let _ = stdin.write_all(lines.as_bytes()); // The process may have exited already, which is the case under test.
     drop(stdin);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -215,7 +222,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn a_long_recording_takes_no_more_memory_than_a_short_one() {
+fn long_recording_is_replayed_in_constant_memory() {
     let files = Files::new();
     let rules = files.write("rules.yaml", TEN_A_SECOND);
     let mut child = Command::new(env!("CARGO_BIN_EXE_hivemind"))
@@ -237,15 +244,15 @@ fn a_long_recording_takes_no_more_memory_than_a_short_one() {
     let (short, long) = (peak_after(10_000), peak_after(200_000));
     drop(stdin);
     assert!(child.wait().unwrap().success());
-    // 200,000 lines are 36 MB; kept, they would show. The allocator takes memory 4 MB at a time.
+    // 200,000 lines are 36 MB and would show if they were kept. The allocator grows in steps of 4 MB.
     assert!(long < short + 10_000, "{short} kB after 10,000 lines, {long} kB after 200,000 more");
 }
 
 #[test]
-fn nginx_s_recorded_verdicts_and_waits_are_replayed_event_by_event() {
+fn recorded_nginx_verdicts_and_waits_are_reproduced() {
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/tests/data/nginx_limit_req.json");
     let data: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(data).unwrap()).unwrap();
-    // The trace with two limits has two keys a request; the core's own test replays it.
+    // The trace with two limits has two keys per request; the core's own test replays it.
     let traces = data["traces"].as_array().unwrap().iter().filter(|trace| trace["capacity"].is_u64());
     let mut events = 0;
     for trace in traces {
@@ -260,8 +267,8 @@ fn nginx_s_recorded_verdicts_and_waits_are_replayed_event_by_event() {
             |event: &serde_json::Value| request(event[0].as_u64().unwrap(), event[1].as_str().unwrap());
         let input: String = recorded.iter().map(line).collect();
         let output = replay(&["--rules", path(&rules)], &input);
-        let told = text(&output.stdout);
-        for (event, line) in recorded.iter().zip(told.lines()) {
+        let error = text(&output.stdout);
+        for (event, line) in recorded.iter().zip(error.lines()) {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
             assert_eq!(line["allow"], event[2], "{}: {event}", trace["name"]);
             assert!(event[3].is_null() || line["remaining"] == event[3], "{}: {event} {line}", trace["name"]);
@@ -277,8 +284,8 @@ fn nginx_s_recorded_verdicts_and_waits_are_replayed_event_by_event() {
 }
 
 #[test]
-fn a_folder_without_rules_is_refused_and_not_taken_for_no_limits() {
-    // Seen failing on: `RuleTexts::read` without its look for an empty list.
+fn rule_folder_without_rules_is_rejected() {
+    // Seen failing on: `RuleTexts::read` without its check for an empty list.
     let files = Files::new();
     files.write("rules/notes.txt", "not rules\n");
     let output = replay(&["--rules", path(&files.0.path().join("rules"))], &request(0, "a"));
@@ -291,7 +298,7 @@ fn a_folder_without_rules_is_refused_and_not_taken_for_no_limits() {
 }
 
 #[test]
-fn a_number_of_keys_that_cannot_be_held_is_refused() {
+fn invalid_max_keys_is_rejected_with_exit_code_2() {
     for count in ["0", "1000000001", "18446744073709551615"] {
         let output = replay(&["--max-keys", count], "");
         assert_eq!(output.status.code(), Some(2), "{count}: {}", text(&output.stderr));

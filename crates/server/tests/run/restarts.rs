@@ -112,10 +112,10 @@ async fn a_restart_forgets_no_counter_that_is_in_redis_and_its_own_blocks() {
     let url = redis.url();
     let folder = folder(&format!("storage: {{kind: redis, redis: {{url: '{url}', timeout_ms: 5000}}}}\n"));
     let mut service = Running::start(&mut folder.serve()).await;
-    service.log.next("the shared store is there").await;
+    service.log.next("shared store connected").await;
     spent(&service).await;
     let mut service = restarted(&folder, service).await;
-    service.log.next("the shared store is there").await;
+    service.log.next("shared store connected").await;
     assert_eq!(left(&service).await, [2, 2]);
     assert_eq!(blocks(&service).await, 0);
     // Nor does it where Redis restarts as well, if that keeps what it has.
@@ -124,7 +124,7 @@ async fn a_restart_forgets_no_counter_that_is_in_redis_and_its_own_blocks() {
     redis.kill().await;
     redis.restart().await;
     let mut service = Running::start(&mut folder.serve()).await;
-    service.log.next("the shared store is there").await;
+    service.log.next("shared store connected").await;
     assert_eq!(left(&service).await, [1, 1]);
 }
 

@@ -120,7 +120,7 @@ async fn a_file_that_cannot_be_used_changes_nothing_and_is_told_until_it_is_mend
         (format!("http://{}/readyz", server.admin), format!("http://{}/api/v1/reload", server.admin));
     put(&server.path().join("keys"), &format!("{ops_line}\nnot a line"));
     let told = server.log.next("line 2 ").await;
-    assert!(told.contains("ERROR") && told.contains("what was in force before is kept"), "{told}");
+    assert!(told.contains("ERROR") && told.contains("its previous contents stay active"), "{told}");
     assert_eq!(code(&mut client, "d", Some(&key)).await, Code::Ok);
     let said = curl(&["-H", &ops, &ready]).await;
     assert!(

@@ -2,7 +2,7 @@
 
 use crate::RULES;
 use hivemind_testkit::authority::{Authority, Issued};
-use hivemind_testkit::client::{Said, curl, curl_call, openssl};
+use hivemind_testkit::client::{ProgramOutput, curl, curl_call, openssl};
 use hivemind_testkit::{Server, Setup};
 use std::path::Path;
 use tonic::Code;
@@ -26,7 +26,7 @@ fn with_tls(shows: &Issued, client_ca: Option<&Path>) -> Setup {
 }
 
 /// Asks each port for something, with these arguments of curl.
-async fn each(server: &Server, scheme: &str, arguments: &[&str]) -> [Said; 3] {
+async fn each(server: &Server, scheme: &str, arguments: &[&str]) -> [ProgramOutput; 3] {
     let page = |at: &std::net::SocketAddr, path: &str| format!("{scheme}://{at}{path}");
     let (ready, metrics) = (page(&server.admin, "/readyz"), page(&server.metrics, "/metrics"));
     [
@@ -36,13 +36,13 @@ async fn each(server: &Server, scheme: &str, arguments: &[&str]) -> [Said; 3] {
     ]
 }
 
-fn assert_served([call, admin, metrics]: &[Said; 3]) {
+fn assert_served([call, admin, metrics]: &[ProgramOutput; 3]) {
     assert_eq!(call.grpc_status(), Code::Ok, "{call:?}");
     assert!(admin.code() == 200 && admin.text.contains("ready\n"), "{admin:?}");
     assert!(metrics.code() == 200 && metrics.text.contains("hivemind_keys "), "{metrics:?}");
 }
 
-fn assert_refused(said: &[Said; 3], what: &str) {
+fn assert_refused(said: &[ProgramOutput; 3], what: &str) {
     for said in said {
         let is_answered = said.text.lines().any(|line| line.starts_with("HTTP/"));
         assert!(!matches!(said.exit, Some(0) | None) && !is_answered, "{what}: {said:?}");
@@ -124,7 +124,7 @@ async fn an_expired_certificate_is_told_everywhere_and_a_new_one_is_taken_up() {
     );
     assert!(metrics.text.contains("hivemind_certificate_expiry_seconds 16093"), "{metrics:?}");
     ours.issue("server");
-    server.log.next("new certificates are in force").await;
+    server.log.next("new certificates are active").await;
     assert_served(&each(&server, "https", &trusting).await);
     let [_, ready, _] = each(&server, "https", &trusting).await;
     assert!(!ready.text.contains("certificates"), "{ready:?}");

@@ -38,7 +38,7 @@ async fn certificates_and_cas_are_replaced_under_load_without_a_failed_call() {
     }
     for _ in 0..4 {
         ours.issue("server");
-        server.log.next("new certificates are in force").await;
+        server.log.next("new certificates are active").await;
     }
     // A CA is replaced as a key is: both are good for a while.
     let shown = next.issue("client");
@@ -102,7 +102,7 @@ async fn certificates_of_the_pages_are_replaced_without_a_failed_request() {
     }
     for _ in 0..3 {
         ours.issue("server");
-        server.log.next("new certificates are in force").await;
+        server.log.next("new certificates are active").await;
     }
     stop.store(true, Ordering::Relaxed);
     let asked = within("the visitors", visitors.join_all()).await;

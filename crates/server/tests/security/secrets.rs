@@ -76,7 +76,7 @@ async fn files_that_others_can_read_are_warned_of_with_the_remedy() {
     }
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o600)).unwrap();
-    server.log.next("API keys are in force").await;
+    server.log.next("API keys loaded").await;
 }
 
 // Seen failing on: a configuration that is not looked at.

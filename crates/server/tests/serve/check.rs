@@ -57,7 +57,7 @@ fn broken_in_ways_of_our_own() -> Vec<Broken> {
     let (open, close) = ("[{key: k, descriptors: ".repeat(40), "}]".repeat(40));
     let deep = format!("domain: d\ndescriptors: {open}[]{close}\n");
     vec![
-        Broken(limit("algorithm: leaky"), ":4:38", "`leaky` is no algorithm", "token_bucket"),
+        Broken(limit("algorithm: leaky"), ":4:38", "unknown algorithm `leaky`", "token_bucket"),
         Broken(limit("algorithm: token_bucket, requests_per_unit: 0"), ":4:71", "", ""),
         Broken(limit("algorithm: token_bucket, requests_per_unit: 1, burst: 0"), ":4:81", "burst", ""),
         Broken(limit("requests_per_unit: 1, burst: 2"), ":4:56", "token_bucket", "leave `burst` out"),
@@ -79,12 +79,12 @@ fn broken_in_ways_of_our_own() -> Vec<Broken> {
         Broken(
             descriptor("rate_limits: [{unit: day}, {unlimited: true}]"),
             ":4:30",
-            "stands alone",
-            "leave it out",
+            "cannot be combined",
+            "remove the other limits",
         ),
-        Broken(descriptor("response: {headers: {'a b': c}}"), ":4:24", "no name of a header", "letters"),
+        Broken(descriptor("response: {headers: {'a b': c}}"), ":4:24", "not a header name", "letters"),
         Broken(descriptor("response: {header: {a: c}}"), ":4:14", "`header`", "`headers`"),
-        Broken(descriptor("response: {quota: {valid_for: soon}}"), ":4:33", "span of time", "60s"),
+        Broken(descriptor("response: {quota: {valid_for: soon}}"), ":4:33", "duration above 0", "60s"),
         Broken(deep, ":2:", "", ""),
     ]
 }

@@ -129,7 +129,7 @@ async fn a_request_to_the_admin_port_loads_it_and_tells_what_became_of_it() {
     assert!(page.body.contains("`gateway.services` is a list"), "{}", page.body);
     let ready = get(gateway.admin, "/readyz").await;
     assert!(
-        ready.code == 200 && ready.body.contains("the configuration on disk is refused"),
+        ready.code == 200 && ready.body.contains("the configuration on disk is invalid"),
         "{}",
         ready.body
     );
@@ -143,14 +143,14 @@ async fn a_changed_static_key_is_named_and_the_running_value_kept() {
     let mut gateway = Gateway::start(&configuration(one, 5)).await;
     let changed = configuration(one, 5).replace("admin_port: 0", "admin_port: 1, shutdown_grace: 1s");
     gateway.write(&changed.replace("listen: 127.0.0.1:0", "listen: 127.0.0.1:0\n  max_headers: 50"));
-    let told = gateway.log.next("needs a restart").await;
+    let told = gateway.log.next("need a restart to take effect").await;
     gateway.log.next("configuration loaded").await;
     for key in ["gateway.max_headers", "server.admin_port", "server.shutdown_grace"] {
         assert!(told.contains(key), "{key} is not in {told}");
     }
     assert!(!told.contains("gateway.services"), "{told}");
     let ready = get(gateway.admin, "/readyz").await;
-    assert!(ready.body.contains("needs a restart: gateway.max_headers"), "{}", ready.body);
+    assert!(ready.body.contains("needs a restart to take effect: gateway.max_headers"), "{}", ready.body);
     gateway.write(&configuration(one, 5));
     gateway.log.next("configuration loaded").await;
     assert_eq!(get(gateway.admin, "/readyz").await.body, "ready\n");

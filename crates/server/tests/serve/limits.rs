@@ -1,6 +1,6 @@
 //! What a limit can be: units, algorithms, several on one descriptor.
 
-use hivemind_testkit::{Server, overall, peek, request, shown, statuses};
+use hivemind_testkit::{Server, overall, peek, request, status_summary, statuses};
 
 const RULES: &str = "
 domain: d
@@ -41,8 +41,8 @@ async fn a_window_is_reset_within_its_unit_in_whole_seconds() {
     ] {
         let answer = server.ask("d", &format!("{key}=x")).await;
         let status = &answer.statuses[0];
-        // `shown` sees to it that they are whole seconds, and at least one.
-        assert_eq!(shown(status), format!("OK 9/{unit}, 8 left"));
+        // `status_summary` checks that they are whole seconds, and at least one.
+        assert_eq!(status_summary(status), format!("OK 9/{unit}, 8 left"));
         let seconds = status.duration_until_reset.unwrap().seconds;
         assert!(seconds <= length, "{key}: {seconds} of {length}");
     }

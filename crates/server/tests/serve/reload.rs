@@ -151,7 +151,7 @@ async fn a_broken_file_changes_nothing_is_told_everywhere_and_mended() {
     assert_eq!(limit(&server).await, "OK 5/DAY, 4 left");
     let page = get(server.admin, "/readyz").await;
     assert_eq!(page.code, 200, "those from before serve");
-    for part in ["ready\n", "refused", "rules.yaml:3:", "`fortnight` is no unit", "one of: second"] {
+    for part in ["ready\n", "invalid", "rules.yaml:3:", "unknown unit `fortnight`", "one of: second"] {
         assert!(page.body.contains(part), "`{part}` is missing in {}", page.body);
     }
     let page = server.metrics().await;

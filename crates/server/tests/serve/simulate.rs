@@ -119,7 +119,7 @@ async fn what_cannot_be_simulated_is_refused_with_its_place() {
         (
             json!({"rules": rules, "source": {"log": "", "format": "combined", "domain": "d", "entries": ["x"]}}),
             422,
-            "`entries`: an access log has no `x`; a request is named by some of remote_address",
+            "`entries`: unknown field `x` in an access log; choose from remote_address",
         ),
         (
             json!({"rules": rules, "source": {"log": "", "format": "combined", "domain": "d", "entries": []}}),

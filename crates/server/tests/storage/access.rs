@@ -11,7 +11,7 @@ async fn shares(setup: Setup) {
 }
 
 async fn serves(mut node: Server) {
-    node.log.next("the shared store is there").await;
+    node.log.next("shared store connected").await;
     assert_eq!(said(&node, "closed=x", 4).await, ["OK", "OK", "OK", "OVER"]);
     assert!(crate::nodes::metric(&node, "script_calls_total").await >= 3);
 }
@@ -24,12 +24,12 @@ async fn a_password_is_read_from_its_file_and_told_nobody() {
     shares(setup.with("storage.redis.password_file", "password")).await;
     // Without it, it is as if Redis were not there; the log says why.
     let mut node = node(&redis.url()).start().await;
-    let told = node.log.next("the shared store is not there").await;
+    let told = node.log.next("shared store unreachable").await;
     assert!(told.contains("NOAUTH") || told.to_lowercase().contains("auth"), "{told}");
     let setup = crate::nodes::node(&redis.url());
     setup.write("password", "hunter3\n");
     let mut node = setup.with("storage.redis.password_file", "password").start().await;
-    let told = node.log.next("the shared store is not there").await;
+    let told = node.log.next("shared store unreachable").await;
     assert!(!told.contains("hunter3"), "{told}");
 }
 
@@ -117,6 +117,6 @@ async fn redis_is_reached_by_tls_with_a_certificate_on_either_side() {
     let stranger = certificates();
     setup.write("ca.pem", &stranger.ca);
     let mut node = setup.with("storage.redis.tls.ca", "ca.pem").start().await;
-    node.log.next("the shared store is not there").await;
+    node.log.next("shared store unreachable").await;
     assert_eq!(crate::nodes::metric(&node, "up").await, 0);
 }

@@ -41,7 +41,7 @@ async fn two(setup: impl Fn() -> Setup) -> Vec<Server> {
     let mut nodes = Vec::new();
     for _ in 0..2 {
         let mut node = setup().with("storage.redis.timeout_ms", PATIENT_MS).start().await;
-        node.log.next("the shared store is there").await;
+        node.log.next("shared store connected").await;
         nodes.push(node);
     }
     nodes

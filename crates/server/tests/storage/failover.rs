@@ -60,14 +60,14 @@ async fn nodes_follow_the_sentinels_to_the_new_master_under_load() {
     let url = format!("redis://127.0.0.1:{}", sentinel.port);
     let setup = node(&url).with("storage.redis.topology", "sentinel");
     let mut node = setup.with("storage.redis.master_name", "mymaster").start().await;
-    node.log.next("the shared store is there").await;
+    node.log.next("shared store connected").await;
     let load = Load::start(&[&node], 4, "endless=a").await;
     load.answered(100).await;
     master.kill().await;
-    node.log.next("the shared store is lost").await;
+    node.log.next("shared store lost").await;
     assert_eq!(said(&node, "closed=x", 2).await, ["OVER"; 2]);
     sentinel.next("+switch-master").await;
-    node.log.next("the shared store is back").await;
+    node.log.next("shared store reconnected").await;
     until_metric(&node, "up", |up| up == 1).await;
     load.answered(100).await;
     assert_eq!(load.end().await.over, 0);

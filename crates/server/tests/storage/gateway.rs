@@ -40,7 +40,7 @@ gateway:
         let mut child = command.spawn().unwrap();
         let mut log = Log::of(child.stderr.take().unwrap());
         let mut screen = Log::of(child.stdout.take().unwrap());
-        log.next("the shared store is there").await;
+        log.next("shared store connected").await;
         let line = screen.next("gateway ").await;
         let address = line.split_once("://").unwrap().1.split(['/', ' ']).next().unwrap().parse().unwrap();
         Self { _folder: folder, _child: child, address, log, _screen: screen }
@@ -82,10 +82,10 @@ async fn a_gateway_holds_to_its_policy_while_redis_is_away_and_joins_when_it_is_
         let (app, mut redis) = (app().await, Redis::start().await);
         let mut gateway = Gateway::start(app, &redis, 3, (on_error, TIMEOUT_MS)).await;
         redis.kill().await;
-        gateway.log.next("the shared store is lost").await;
+        gateway.log.next("shared store lost").await;
         assert_eq!(gateway.codes(5).await, expected, "{on_error}");
         redis.restart().await;
-        gateway.log.next("the shared store is back").await;
+        gateway.log.next("shared store reconnected").await;
         assert_eq!(gateway.codes(4).await, [200, 200, 200, 429], "{on_error}: Redis counts, and from 0");
     }
 }

@@ -51,7 +51,7 @@ async fn a_block_holds_at_the_node_that_was_asked_whether_redis_is_there_or_not(
     let mut redis = Redis::start().await;
     let mut pair = vec![node(&redis.url()).start().await, node(&redis.url()).start().await];
     for node in &mut pair {
-        node.log.next("the shared store is there").await;
+        node.log.next("shared store connected").await;
     }
     for name in ["open", "closed", "local"] {
         let mut block = key(name);
@@ -68,7 +68,7 @@ async fn a_block_holds_at_the_node_that_was_asked_whether_redis_is_there_or_not(
     let answer = pair[0].ask("d", "plain=a | open=a").await;
     assert!(statuses(&answer).starts_with("OK 100/DAY, 100 left | OVER"), "{}", statuses(&answer));
     redis.kill().await;
-    pair[0].log.next("the shared store is lost").await;
+    pair[0].log.next("shared store lost").await;
     for name in ["open", "closed", "local"] {
         let answer = pair[0].ask("d", &format!("{name}=a")).await;
         let wait = answer.statuses[0].duration_until_reset.unwrap().seconds;

@@ -33,7 +33,7 @@ pub(crate) async fn nodes(count: usize, redis: &Redis, timeout_ms: &str) -> Vec<
     for _ in 0..count {
         let setup = node(&redis.url()).with("storage.redis.timeout_ms", timeout_ms);
         let mut node = setup.start().await;
-        node.log.next("the shared store is there").await;
+        node.log.next("shared store connected").await;
         nodes.push(node);
     }
     nodes

@@ -36,14 +36,14 @@ async fn redis_is_killed_and_started_again_under_load() {
     load.answered(200).await;
     redis.kill().await;
     for node in &mut nodes {
-        node.log.next("the shared store is lost").await;
+        node.log.next("shared store lost").await;
         is_degraded(node).await;
         each_policy_holds(node).await;
     }
     load.answered(200).await;
     redis.restart().await;
     for node in &mut nodes {
-        node.log.next("the shared store is back").await;
+        node.log.next("shared store reconnected").await;
         is_whole(node).await;
         assert!(fallbacks(node, "open").await > 0);
     }
@@ -63,14 +63,14 @@ async fn redis_stands_still_under_load_and_goes_on() {
     let load = Load::start(&[&nodes[0]], 8, "endless=a").await;
     load.answered(200).await;
     redis.signal("STOP").await;
-    nodes[0].log.next("the shared store is lost").await;
+    nodes[0].log.next("shared store lost").await;
     is_degraded(&nodes[0]).await;
     each_policy_holds(&nodes[0]).await;
     load.answered(200).await;
     assert!(metric(&nodes[0], "timeouts_total").await > 0);
     assert!(metric(&nodes[0], "breaker_openings_total").await > 0);
     redis.signal("CONT").await;
-    nodes[0].log.next("the shared store is back").await;
+    nodes[0].log.next("shared store reconnected").await;
     is_whole(&nodes[0]).await;
     let calls = metric(&nodes[0], "script_calls_total").await;
     load.answered(100).await;
@@ -104,7 +104,7 @@ async fn a_rule_without_a_policy_has_that_for_all() {
         let setup = node(&redis.url()).with("storage.on_error", on_error);
         setup.write("rules.yaml", rules);
         let mut node = setup.start().await;
-        node.log.next("the shared store is there").await;
+        node.log.next("shared store connected").await;
         redis.kill().await;
         // Not waited for: the first call finds out, or was told just before.
         assert_eq!(said(&node, "k=v", 3).await, expected, "{on_error}");
@@ -119,7 +119,7 @@ async fn a_rule_without_a_policy_has_that_for_all() {
 async fn a_caller_who_waits_less_than_the_time_out_is_answered_before_it_leaves() {
     let redis = Redis::start().await;
     let mut node = node(&redis.url()).with("storage.redis.timeout_ms", "60000").start().await;
-    node.log.next("the shared store is there").await;
+    node.log.next("shared store connected").await;
     redis.signal("STOP").await;
     let mut request = tonic::Request::new(hivemind_testkit::request("d", "closed=x"));
     request.set_timeout(std::time::Duration::from_secs(2));

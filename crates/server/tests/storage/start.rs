@@ -8,7 +8,7 @@ use hivemind_testkit::redis::Redis;
 async fn a_node_starts_without_redis_decides_alone_and_joins_when_redis_is_there() {
     let mut redis = Redis::new(&[]);
     let mut node = node(&redis.url()).start().await;
-    node.log.next("the shared store is not there").await;
+    node.log.next("shared store unreachable").await;
     let (code, body) = readiness(&node).await;
     assert_eq!(code, 200);
     assert!(body.contains("\ndegraded: "), "{body}");
@@ -20,7 +20,7 @@ async fn a_node_starts_without_redis_decides_alone_and_joins_when_redis_is_there
     assert_eq!(fallbacks(&node, "start").await, 12);
     assert_eq!(fallbacks(&node, "open").await + fallbacks(&node, "closed").await, 0);
     redis.restart().await;
-    node.log.next("the shared store is there").await;
+    node.log.next("shared store connected").await;
     assert_eq!(readiness(&node).await, (200, "ready\n".to_owned()));
     assert_eq!(metric(&node, "up").await, 1);
     assert_eq!(said(&node, "closed=x", 4).await, ["OK", "OK", "OK", "OVER"], "now Redis counts");

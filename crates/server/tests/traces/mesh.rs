@@ -2,7 +2,7 @@
 
 use crate::asking::ask;
 use crate::receiver::{Received, Receiver, below, by_id};
-use hivemind_testkit::mesh::{Authority, Node, all_are_members};
+use hivemind_testkit::mesh::{MeshAuthority, Node, all_are_members};
 use hivemind_testkit::within;
 
 fn number(text: Option<String>) -> u64 {
@@ -12,7 +12,7 @@ fn number(text: Option<String>) -> u64 {
 // Seen failing on: rounds that are told twice; an ask that is told where nobody was asked.
 #[tokio::test]
 async fn rounds_of_the_mesh_are_traces_of_their_own_and_an_ask_is_below_its_check() {
-    let (receiver, authority) = (Receiver::start().await, Authority::new());
+    let (receiver, authority) = (Receiver::start().await, MeshAuthority::new());
     let first = Node::start(authority.node("a", &[])).await;
     let second =
         authority.node("b", &[first.mesh]).with("observability.otel.tracing.endpoint", &receiver.url);

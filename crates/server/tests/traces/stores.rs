@@ -21,10 +21,10 @@ async fn a_write_is_the_round_trip_to_redis_and_says_when_this_node_decided_in_i
         .with("storage.redis.timeout_ms", "5000")
         .start()
         .await;
-    server.log.next("the shared store is there").await;
+    server.log.next("shared store connected").await;
     assert_eq!(ask(&server, ("d", "k=1"), &[]).await.unwrap(), "OK");
     redis.kill().await;
-    server.log.next("the shared store is lost").await;
+    server.log.next("shared store lost").await;
     assert_eq!(ask(&server, ("d", "k=1"), &[]).await.unwrap(), "OK");
     end(server).await;
     let told: Vec<_> = writes(&receiver)

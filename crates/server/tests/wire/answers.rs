@@ -62,12 +62,12 @@ async fn an_answer_has_exactly_the_headers_and_trailers_of_grpc() {
         let answer = connection.call(&Headers::call(), &body("k=x")).await;
         let head = pairs(&[(":status", "200"), ("content-type", "application/grpc")]);
         assert_eq!(answer.blocks, [head, pairs(&[("grpc-status", "0")])]);
-        assert_eq!(answer.shown(), format!("OK 9/DAY, {left} left"));
+        assert_eq!(answer.summary(), format!("OK 9/DAY, {left} left"));
     }
     // Over the limit is an answer like any other.
     let answer = connection.call(&Headers::call(), &body("k=x")).await;
     assert_eq!(answer.blocks[1], pairs(&[("grpc-status", "0")]));
-    assert_eq!(answer.shown(), "OVER 9/DAY");
+    assert_eq!(answer.summary(), "OVER 9/DAY");
 }
 
 #[tokio::test]
@@ -118,10 +118,10 @@ async fn whoever_could_compress_and_does_not_is_served() {
     let (_server, mut connection) = served().await;
     let able = Headers::call().with("grpc-encoding", "gzip").with("grpc-accept-encoding", "gzip, identity");
     let answer = connection.call(&able, &body("k=x")).await;
-    assert_eq!(answer.shown(), "OK 9/DAY, 8 left");
+    assert_eq!(answer.summary(), "OK 9/DAY, 8 left");
     let able = Headers::call().with("grpc-accept-encoding", "identity, deflate, gzip");
     let answer = connection.call(&able, &body("k=y")).await;
-    assert_eq!(answer.shown(), "OK 9/DAY, 8 left");
+    assert_eq!(answer.summary(), "OK 9/DAY, 8 left");
     assert_eq!(answer.value("grpc-encoding"), None);
 }
 
@@ -197,7 +197,7 @@ async fn a_message_above_the_largest_is_refused_and_one_below_it_is_not() {
         assert_eq!(body.len(), size + 5);
         let stream = connection.begin(&Headers::call()).await;
         connection.send_body(stream, &body).await;
-        assert_eq!(connection.answer(stream).await.shown(), shown, "{size}");
+        assert_eq!(connection.answer(stream).await.summary(), shown, "{size}");
     }
     // Its length is enough to know: nobody waits for the rest.
     let stream = connection.begin(&Headers::call()).await;

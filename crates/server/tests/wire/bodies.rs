@@ -2,7 +2,7 @@
 
 use crate::rules::{RULES, body, served, still_serves};
 use hivemind_testkit::http2::{
-    Connection, END_HEADERS, END_STREAM, Frame, Headers, Kind, PADDED, PRIORITY, Setting, framed,
+    Connection, END_HEADERS, END_STREAM, Frame, FrameType, Headers, PADDED, PRIORITY, Setting, framed,
 };
 use hivemind_testkit::{Server, request};
 use prost::Message;
@@ -10,7 +10,7 @@ use prost::Message;
 /// A call in these frames is answered as the first of its key.
 async fn first_of_nine(connection: &mut Connection, stream: u32, frames: &[Frame]) {
     connection.send(frames).await;
-    assert_eq!(connection.answer(stream).await.shown(), "OK 9/DAY, 8 left", "{frames:?}");
+    assert_eq!(connection.answer(stream).await.summary(), "OK 9/DAY, 8 left", "{frames:?}");
 }
 
 #[tokio::test]
@@ -68,11 +68,12 @@ async fn padding_and_priorities_are_no_part_of_a_call() {
     let block = Headers::call().block();
     // The length of the padding, a stream it depends on, a weight, and the padding.
     let padded = [&[7, 0, 0, 0, 0, 15][..], &block, &[0; 7]].concat();
-    let headers = |stream| Frame::new(Kind::Headers, END_HEADERS | PADDED | PRIORITY, stream, padded.clone());
+    let headers =
+        |stream| Frame::new(FrameType::Headers, END_HEADERS | PADDED | PRIORITY, stream, padded.clone());
     for (key, padding) in [("k=none", 0_u8), ("k=some", 9), ("k=most", 255)] {
         let stream = connection.stream();
         let bytes = [&[padding][..], &body(key), &vec![0; padding.into()]].concat();
-        let data = Frame::new(Kind::Data, PADDED | END_STREAM, stream, bytes);
+        let data = Frame::new(FrameType::Data, PADDED | END_STREAM, stream, bytes);
         first_of_nine(&mut connection, stream, &[headers(stream), data]).await;
     }
     // A frame that is nothing but padding, and a PRIORITY frame between two pieces.
@@ -81,8 +82,8 @@ async fn padding_and_priorities_are_no_part_of_a_call() {
     let frames = [
         headers(stream),
         Frame::data(stream, &whole[..3]),
-        Frame::new(Kind::Data, PADDED, stream, vec![5, 0, 0, 0, 0, 0]),
-        Frame::new(Kind::Priority, 0, stream, [0, 0, 0, 0, 200]),
+        Frame::new(FrameType::Data, PADDED, stream, vec![5, 0, 0, 0, 0, 0]),
+        Frame::new(FrameType::Priority, 0, stream, [0, 0, 0, 0, 200]),
         Frame::data(stream, &whole[3..]).end(),
     ];
     first_of_nine(&mut connection, stream, &frames).await;
@@ -96,8 +97,8 @@ async fn headers_may_go_on_in_continuations() {
     for pieces in [2, 3, 5] {
         let stream = connection.stream();
         let mut chunks = block.chunks(block.len().div_ceil(pieces));
-        let mut frames = vec![Frame::new(Kind::Headers, 0, stream, chunks.next().unwrap())];
-        frames.extend(chunks.map(|chunk| Frame::new(Kind::Continuation, 0, stream, chunk)));
+        let mut frames = vec![Frame::new(FrameType::Headers, 0, stream, chunks.next().unwrap())];
+        frames.extend(chunks.map(|chunk| Frame::new(FrameType::Continuation, 0, stream, chunk)));
         frames.last_mut().unwrap().flags |= END_HEADERS;
         frames.push(Frame::data(stream, body(&format!("k={pieces}"))).end());
         first_of_nine(&mut connection, stream, &frames).await;
@@ -105,8 +106,8 @@ async fn headers_may_go_on_in_continuations() {
     // An empty one ends a block that was whole already.
     let stream = connection.stream();
     let frames = [
-        Frame::new(Kind::Headers, 0, stream, Headers::call().block()),
-        Frame::new(Kind::Continuation, END_HEADERS, stream, []),
+        Frame::new(FrameType::Headers, 0, stream, Headers::call().block()),
+        Frame::new(FrameType::Continuation, END_HEADERS, stream, []),
         Frame::data(stream, body("k=empty")).end(),
     ];
     first_of_nine(&mut connection, stream, &frames).await;
@@ -147,12 +148,12 @@ async fn a_message_of_fifty_kilobytes_is_read_whole() {
     let whole = body(&format!("k={}", "x".repeat(50_000)));
     let stream = connection.begin(&Headers::call()).await;
     connection.send_body(stream, &whole).await;
-    assert_eq!(connection.answer(stream).await.shown(), "OK 9/DAY, 8 left");
+    assert_eq!(connection.answer(stream).await.summary(), "OK 9/DAY, 8 left");
     // And one that needs more than the first window of a connection.
     let whole = body(&format!("k={}", "y".repeat(200_000)));
     let stream = connection.begin(&Headers::call()).await;
     connection.send_body(stream, &whole).await;
-    assert_eq!(connection.answer(stream).await.shown(), "OK 9/DAY, 8 left");
+    assert_eq!(connection.answer(stream).await.summary(), "OK 9/DAY, 8 left");
     still_serves(&mut connection).await;
 }
 
@@ -165,7 +166,7 @@ async fn what_was_sent_is_given_back_to_the_windows() {
     for _ in 0..100 {
         let stream = connection.begin(&Headers::call()).await;
         connection.send_body(stream, &whole).await;
-        assert!(connection.answer(stream).await.shown().starts_with("OK"));
+        assert!(connection.answer(stream).await.summary().starts_with("OK"));
     }
 }
 
@@ -200,7 +201,7 @@ async fn unknown_fields_of_a_message_are_passed_over() {
         let known = request("d", &format!("k={number}")).encode_to_vec();
         for message in [[&known[..], field].concat(), [field, &known[..]].concat()] {
             let answer = connection.call(&Headers::call(), &framed(&message)).await;
-            assert!(answer.shown().starts_with("OK 9/DAY"), "{field:?}: {answer:?}");
+            assert!(answer.summary().starts_with("OK 9/DAY"), "{field:?}: {answer:?}");
         }
     }
 }

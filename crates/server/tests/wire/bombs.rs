@@ -3,13 +3,13 @@
 use crate::memory::Memory;
 use crate::rules::{RULES, body, served_by_one_thread, still_serves};
 use hivemind_testkit::Server;
-use hivemind_testkit::http2::{Connection, END_HEADERS, Frame, Headers, Kind, known};
+use hivemind_testkit::http2::{Connection, END_HEADERS, Frame, FrameType, Headers, known};
 
 /// A block in frames that are each small enough.
 fn in_frames(stream: u32, block: &[u8]) -> Vec<Frame> {
     let mut chunks = block.chunks(16_384);
-    let mut frames = vec![Frame::new(Kind::Headers, 0, stream, chunks.next().unwrap())];
-    frames.extend(chunks.map(|chunk| Frame::new(Kind::Continuation, 0, stream, chunk)));
+    let mut frames = vec![Frame::new(FrameType::Headers, 0, stream, chunks.next().unwrap())];
+    frames.extend(chunks.map(|chunk| Frame::new(FrameType::Continuation, 0, stream, chunk)));
     frames.last_mut().unwrap().flags |= END_HEADERS;
     frames
 }
@@ -26,7 +26,7 @@ async fn more_than_128_headers_are_refused_however_small_they_are() {
         frames.push(Frame::data(stream, body("free=x")).end());
         connection.send(&frames).await;
         match answer {
-            None => assert!(connection.answer(stream).await.shown().starts_with("OK"), "{count}"),
+            None => assert!(connection.answer(stream).await.summary().starts_with("OK"), "{count}"),
             Some(answer) => assert_eq!(connection.refusal(stream).await.as_deref(), Some(answer), "{count}"),
         }
     }
@@ -46,7 +46,7 @@ async fn a_list_of_headers_above_16_kib_is_refused_and_one_below_is_not() {
         let bytes: Vec<u8> = frames.iter().flat_map(Frame::bytes).collect();
         let ended = connection.flood(&bytes).await;
         if taken {
-            assert!(connection.answer(stream).await.shown().starts_with("OK"), "{size}");
+            assert!(connection.answer(stream).await.summary().starts_with("OK"), "{size}");
             continue;
         }
         // A stream too large to be read is refused; one that is far too large may end the connection.

@@ -57,7 +57,7 @@ async fn a_reset_amid_a_body_leaves_its_neighbours_alone() {
     connection.send(&[Frame::reset(cancelled, reason::CANCEL)]).await;
     assert_eq!(connection.ask("d", "k=y").await, "OK 9/DAY, 8 left");
     connection.send(&[Frame::data(kept, &whole[7..]).end()]).await;
-    assert_eq!(connection.answer(kept).await.shown(), "OK 9/DAY, 8 left");
+    assert_eq!(connection.answer(kept).await.summary(), "OK 9/DAY, 8 left");
 }
 
 /// Sends a hundred calls in one write, each with its reset at once, and says what is left of a million

@@ -1,7 +1,7 @@
 //! The end of the service as a client sees it: `GOAWAY`, and the answers to what was begun.
 
 use crate::rules::{RULES, body, served, still_serves};
-use hivemind_testkit::http2::{Connection, Ended, Frame, HEALTH_WATCH, Headers, framed, reason};
+use hivemind_testkit::http2::{Connection, ConnectionEnd, Frame, HEALTH_WATCH, Headers, framed, reason};
 use hivemind_testkit::{Server, Setup, within};
 use std::time::Duration;
 
@@ -31,10 +31,10 @@ async fn a_call_that_was_half_sent_at_sigterm_is_answered_when_it_is_whole() {
     server.signal("TERM").await;
     assert_eq!(connection.gone_away().await, reason::NO_ERROR);
     // Who has nothing under way is let go at once.
-    assert_eq!(idle.ended().await, Ended::WentAway(reason::NO_ERROR));
+    assert_eq!(idle.ended().await, ConnectionEnd::WentAway(reason::NO_ERROR));
     connection.send(&[Frame::data(stream, &whole[9..]).end()]).await;
-    assert_eq!(connection.answer(stream).await.shown(), "OK 9/DAY, 8 left");
-    assert_eq!(connection.ended().await, Ended::WentAway(reason::NO_ERROR));
+    assert_eq!(connection.answer(stream).await.summary(), "OK 9/DAY, 8 left");
+    assert_eq!(connection.ended().await, ConnectionEnd::WentAway(reason::NO_ERROR));
     assert_eq!(server.ended().await.code(), Some(0));
 }
 
@@ -60,7 +60,7 @@ async fn many_calls_on_many_connections_are_answered_at_the_end() {
         connection.gone_away().await;
         for stream in streams {
             connection.send(&[Frame::data(*stream, &whole[3..]).end()]).await;
-            assert!(connection.answer(*stream).await.shown().starts_with("OK 1000000/DAY"));
+            assert!(connection.answer(*stream).await.summary().starts_with("OK 1000000/DAY"));
         }
         connection.ended().await;
     }
@@ -79,7 +79,7 @@ async fn who_never_spoke_does_not_hold_up_the_end() {
     let mut connection = Connection::open(&server).await;
     still_serves(&mut connection).await;
     server.signal("TERM").await;
-    assert_eq!(silent.ended().await, Ended::Closed);
+    assert_eq!(silent.ended().await, ConnectionEnd::Closed);
     assert_eq!(server.ended().await.code(), Some(0));
 }
 
@@ -93,8 +93,8 @@ async fn who_is_silent_for_as_long_as_they_may_does_not_hold_up_the_end() {
     still_serves(&mut connection).await;
     server.signal("TERM").await;
     tokio::join!(ends_within(&mut server, 2), connection.ended());
-    assert_eq!(nothing.ended().await, Ended::Closed);
-    assert_eq!(half.ended().await, Ended::Closed);
+    assert_eq!(nothing.ended().await, ConnectionEnd::Closed);
+    assert_eq!(half.ended().await, ConnectionEnd::Closed);
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_flood_of_pings_does_not_hold_up_the_end() {
         ends_within(&mut server, 10).await;
     };
     let (ended, ()) = tokio::join!(flood, end);
-    assert_eq!(ended, Ended::WentAway(reason::NO_ERROR));
+    assert_eq!(ended, ConnectionEnd::WentAway(reason::NO_ERROR));
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn a_watch_of_health_does_not_hold_up_the_end() {
     server.signal("TERM").await;
     // Twice the two seconds that whoever has no call is given to go, and some for a slow machine.
     let (ended, ()) = tokio::join!(watching.ended(), ends_within(&mut server, 8));
-    assert_eq!(ended, Ended::WentAway(reason::NO_ERROR));
+    assert_eq!(ended, ConnectionEnd::WentAway(reason::NO_ERROR));
     let told = &watching.streams[&watch].body;
     assert!(told.starts_with(&framed(&[8, 1])), "SERVING: {told:?}");
     assert!(told.ends_with(&framed(&[8, 2])), "then NOT_SERVING: {told:?}");

@@ -4,10 +4,12 @@
 use crate::memory::Memory;
 use crate::rules::{RULES, body, served_by_one_thread, served_meanwhile, still_serves};
 use hivemind_testkit::Server;
-use hivemind_testkit::http2::{ACK, Connection, END_HEADERS, Ended, Frame, Headers, Kind, reason};
+use hivemind_testkit::http2::{
+    ACK, Connection, ConnectionEnd, END_HEADERS, Frame, FrameType, Headers, reason,
+};
 
 /// Sends a flood in parts, with honest calls beside it. How the connection ended, if it did.
-async fn flooded(what: &str, open: &[Frame], flood: &[u8]) -> Option<Ended> {
+async fn flooded(what: &str, open: &[Frame], flood: &[u8]) -> Option<ConnectionEnd> {
     let (server, mut honest) = served_by_one_thread().await;
     let mut hostile = Connection::open(&server).await;
     hostile.send(open).await;
@@ -35,21 +37,21 @@ async fn flooded(what: &str, open: &[Frame], flood: &[u8]) -> Option<Ended> {
     ended
 }
 
-fn assert_cut_off(what: &str, ended: Option<&Ended>) {
-    let Some(Ended::WentAway(reason)) = ended else { panic!("{what}: {ended:?}") };
+fn assert_cut_off(what: &str, ended: Option<&ConnectionEnd>) {
+    let Some(ConnectionEnd::WentAway(reason)) = ended else { panic!("{what}: {ended:?}") };
     assert_ne!(*reason, reason::NO_ERROR, "{what}");
 }
 
 #[tokio::test]
 async fn headers_without_an_end_are_cut_off() {
     // Seen failing on: header lists of 16 MiB, for which h2 allows as many frames.
-    let begun = Frame::new(Kind::Headers, 0, 3, Headers::call().block()).bytes();
+    let begun = Frame::new(FrameType::Headers, 0, 3, Headers::call().block()).bytes();
     for (what, piece, count) in [
         ("full continuations", vec![0; 16_384], 2_000),
         ("small continuations", Headers::none().with("x-flood", "x").block(), 200_000),
         ("empty continuations", Vec::new(), 500_000),
     ] {
-        let more = Frame::new(Kind::Continuation, 0, 3, piece).bytes().repeat(count);
+        let more = Frame::new(FrameType::Continuation, 0, 3, piece).bytes().repeat(count);
         assert_cut_off(what, flooded(what, &[], &[begun.clone(), more].concat()).await.as_ref());
     }
 }
@@ -103,7 +105,7 @@ async fn floods_that_must_be_answered_cost_no_memory() {
 #[tokio::test]
 async fn floods_that_say_nothing_cost_no_memory() {
     flooded("unknown frames", &[], &Frame::new(0x42, 0, 0, [0; 100]).bytes().repeat(100_000)).await;
-    let priority = Frame::new(Kind::Priority, 0, 9, [0, 0, 0, 0, 1]).bytes();
+    let priority = Frame::new(FrameType::Priority, 0, 9, [0, 0, 0, 0, 1]).bytes();
     flooded("priorities", &[], &priority.repeat(300_000)).await;
     flooded("windows", &[], &Frame::window_update(0, 1).bytes().repeat(300_000)).await;
 }
@@ -114,7 +116,7 @@ async fn empty_data_costs_no_memory_whoever_reads_it() {
     let empty = Frame::data(1, []).bytes().repeat(500_000);
     flooded("to the service", &[Headers::call().frame(1)], &empty).await;
     flooded("to no method", &[Headers::of("/no.such/Method").frame(1)], &empty).await;
-    let padding = Frame::new(Kind::Data, 0x8, 1, vec![255; 256]).bytes().repeat(20_000);
+    let padding = Frame::new(FrameType::Data, 0x8, 1, vec![255; 256]).bytes().repeat(20_000);
     flooded("padding", &[Headers::call().frame(1)], &padding).await;
 }
 
@@ -141,7 +143,7 @@ async fn more_streams_than_allowed_are_refused_and_the_others_are_served() {
     );
     for stream in taken {
         connection.send(&[Frame::data(*stream, body("free=x")).end()]).await;
-        assert!(connection.answer(*stream).await.shown().starts_with("OK"));
+        assert!(connection.answer(*stream).await.summary().starts_with("OK"));
     }
     still_serves(&mut connection).await;
 }
@@ -155,7 +157,7 @@ async fn many_connections_full_of_calls_that_never_end_cost_little() {
         let mut connection = Connection::open(&server).await;
         for _ in 0..200 {
             let stream = connection.stream();
-            let headers = Frame::new(Kind::Headers, END_HEADERS, stream, Headers::call().block());
+            let headers = Frame::new(FrameType::Headers, END_HEADERS, stream, Headers::call().block());
             connection.send(&[headers, Frame::data(stream, [0, 0, 3])]).await;
         }
         connection.ping().await;
@@ -169,7 +171,7 @@ async fn many_connections_full_of_calls_that_never_end_cost_little() {
 async fn nobody_can_fill_the_log_frame_by_frame() {
     // Seen failing on: each acknowledgement of a PING that was never sent a warning of h2's.
     let (mut server, mut hostile) = served_by_one_thread().await;
-    hostile.send_bytes(&Frame::new(Kind::Ping, ACK, 0, [7; 8]).bytes().repeat(1_000)).await;
+    hostile.send_bytes(&Frame::new(FrameType::Ping, ACK, 0, [7; 8]).bytes().repeat(1_000)).await;
     hostile.ping().await;
     drop(hostile);
     let mut cut_off = Connection::open(&server).await;

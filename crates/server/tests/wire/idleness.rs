@@ -1,7 +1,7 @@
 //! Connections that nobody uses, and those that grow old: both end by `GOAWAY`, and no call is lost.
 
 use crate::rules::{RULES, body, still_serves};
-use hivemind_testkit::http2::{Connection, Ended, Frame, HEALTH_WATCH, Headers, framed, reason};
+use hivemind_testkit::http2::{Connection, ConnectionEnd, Frame, HEALTH_WATCH, Headers, framed, reason};
 use hivemind_testkit::{Server, Setup, within};
 
 /// Idle connections are let go after 500 ms; nothing else ends one.
@@ -26,7 +26,7 @@ async fn outlived(server: &Server, busy: &mut Connection) {
     loop {
         tokio::select! {
             ended = &mut ended => {
-                assert_eq!(ended, Ended::WentAway(reason::NO_ERROR));
+                assert_eq!(ended, ConnectionEnd::WentAway(reason::NO_ERROR));
                 return;
             }
             () = still_serves(busy) => {}
@@ -44,14 +44,14 @@ async fn a_connection_that_nobody_uses_goes_away_and_one_with_calls_does_not() {
     }
     assert_eq!(busy.go_aways, []);
     // Its turn comes when it is left alone.
-    assert_eq!(busy.ended().await, Ended::WentAway(reason::NO_ERROR));
+    assert_eq!(busy.ended().await, ConnectionEnd::WentAway(reason::NO_ERROR));
 }
 
 #[tokio::test]
 async fn a_connection_without_a_single_call_goes_away_as_well() {
     let server = impatient().await;
     let mut idle = Connection::open(&server).await;
-    assert_eq!(idle.ended().await, Ended::WentAway(reason::NO_ERROR));
+    assert_eq!(idle.ended().await, ConnectionEnd::WentAway(reason::NO_ERROR));
 }
 
 #[tokio::test]
@@ -60,12 +60,12 @@ async fn who_may_be_silent_for_long_may_not_be_idle_for_long() {
     let server = setup.with("server.idle_timeout", "500ms").start().await;
     let mut idle = Connection::open(&server).await;
     still_serves(&mut idle).await;
-    assert_eq!(idle.ended().await, Ended::WentAway(reason::NO_ERROR));
+    assert_eq!(idle.ended().await, ConnectionEnd::WentAway(reason::NO_ERROR));
     let mut without_a_call = Connection::open(&server).await;
-    assert_eq!(without_a_call.ended().await, Ended::WentAway(reason::NO_ERROR));
+    assert_eq!(without_a_call.ended().await, ConnectionEnd::WentAway(reason::NO_ERROR));
     // Whoever has not spoken is idle as well, and would not understand why.
     let mut silent = Connection::silent(&server).await;
-    assert_eq!(silent.ended().await, Ended::Closed);
+    assert_eq!(silent.ended().await, ConnectionEnd::Closed);
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn who_may_be_idle_for_long_may_not_be_silent_for_long() {
     let mut idle = Connection::open(&server).await;
     for _ in 0..3 {
         let mut silent = Connection::silent(&server).await;
-        assert_eq!(silent.ended().await, Ended::Closed);
+        assert_eq!(silent.ended().await, ConnectionEnd::Closed);
     }
     idle.ping().await;
     assert_eq!(idle.go_aways, []);
@@ -100,7 +100,7 @@ async fn a_connection_with_a_watch_of_health_is_not_idle() {
     assert!(!watching.streams[&watch].ended);
     // When the watch is given up, there is nothing left to stay for.
     watching.send(&[Frame::reset(watch, reason::CANCEL)]).await;
-    assert_eq!(watching.ended().await, Ended::WentAway(reason::NO_ERROR));
+    assert_eq!(watching.ended().await, ConnectionEnd::WentAway(reason::NO_ERROR));
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn a_connection_with_an_unfinished_call_is_not_idle() {
         outlived(&server, &mut busy).await;
     }
     slow.send(&[Frame::data(stream, body("k=x")).end()]).await;
-    assert_eq!(slow.answer(stream).await.shown(), "OK 9/DAY, 8 left");
+    assert_eq!(slow.answer(stream).await.summary(), "OK 9/DAY, 8 left");
     assert_eq!(slow.go_aways, []);
 }
 
@@ -129,8 +129,8 @@ async fn a_connection_that_is_old_goes_away_when_its_calls_are_answered() {
     // However long the rest takes.
     connection.ping().await;
     connection.send(&[Frame::data(stream, &body("k=x")[5..]).end()]).await;
-    assert_eq!(connection.answer(stream).await.shown(), "OK 9/DAY, 8 left");
-    assert_eq!(connection.ended().await, Ended::WentAway(reason::NO_ERROR));
+    assert_eq!(connection.answer(stream).await.summary(), "OK 9/DAY, 8 left");
+    assert_eq!(connection.ended().await, ConnectionEnd::WentAway(reason::NO_ERROR));
 }
 
 #[tokio::test]

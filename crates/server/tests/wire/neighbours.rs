@@ -28,7 +28,7 @@ async fn every_service_of_the_port_is_served_on_one_connection_in_turns() {
             Frame::data(call, body("k=x")).end(),
         ];
         connection.send(&frames).await;
-        assert_eq!(connection.answer(call).await.shown(), format!("OK 9/DAY, {left} left"));
+        assert_eq!(connection.answer(call).await.summary(), format!("OK 9/DAY, {left} left"));
         let healthy = connection.answer(health).await;
         assert_eq!((healthy.grpc_status(), healthy.payload()), (Some(0), &[8, 1][..]));
         let listed = connection.answer(reflection).await;

@@ -21,7 +21,7 @@ async fn a_connection_above_the_most_waits_until_another_one_closes() {
     let mut nothing = [0; 1];
     assert!(third.socket.try_read(&mut nothing).is_err(), "it was heard");
     drop(first);
-    assert_eq!(third.answer(stream).await.shown(), "OK 9/DAY, 8 left");
+    assert_eq!(third.answer(stream).await.summary(), "OK 9/DAY, 8 left");
     still_serves(&mut second).await;
 }
 

@@ -19,7 +19,7 @@ async fn a_client_may_leave_out_te_and_name_its_encoding() {
         ("k=empty", Headers::call().with("x-nothing", "")),
     ];
     for (key, headers) in calls {
-        assert_eq!(connection.call(&headers, &body(key)).await.shown(), "OK 9/DAY, 8 left", "{key}");
+        assert_eq!(connection.call(&headers, &body(key)).await.summary(), "OK 9/DAY, 8 left", "{key}");
     }
 }
 
@@ -30,10 +30,10 @@ async fn a_body_that_is_no_grpc_is_refused_by_its_type() {
     for kind in ["application/json", "text/plain", "application/grpcx"] {
         let headers = Headers::call().with("content-type", kind);
         let answer = connection.call(&headers, &body("k=x")).await;
-        assert_eq!(answer.shown(), "http 415", "{kind}");
+        assert_eq!(answer.summary(), "http 415", "{kind}");
     }
     let answer = connection.call(&Headers::call().without("content-type"), &body("k=x")).await;
-    assert_eq!(answer.shown(), "http 415", "none");
+    assert_eq!(answer.summary(), "http 415", "none");
     assert_eq!(connection.ask("d", "k=x").await, "OK 9/DAY, 8 left");
 }
 
@@ -44,7 +44,7 @@ async fn only_post_makes_a_call() {
     for method in ["GET", "PUT", "DELETE", "OPTIONS", "HEAD", "BREW"] {
         let headers = Headers::call().with(":method", method);
         let answer = connection.call(&headers, &body("k=x")).await;
-        assert_eq!(answer.shown(), "http 405", "{method}: {answer:?}");
+        assert_eq!(answer.summary(), "http 405", "{method}: {answer:?}");
     }
     assert_eq!(connection.ask("d", "k=x").await, "OK 9/DAY, 8 left");
 }

@@ -2,7 +2,7 @@
 
 use crate::rules::{RULES, body, served, still_serves};
 use hivemind_testkit::Server;
-use hivemind_testkit::http2::{Connection, Ended, Frame, Headers, Setting, known, reason};
+use hivemind_testkit::http2::{Connection, ConnectionEnd, Frame, Headers, Setting, known, reason};
 use std::collections::VecDeque;
 
 #[tokio::test]
@@ -13,13 +13,13 @@ async fn headers_that_differ_in_every_call_are_read_anew_each_time() {
             .with("traceparent", &format!("00-{number:032x}-{number:016x}-01"))
             .with("x-request-id", &format!("{number:08x}-0000-4000-8000-000000000000"));
         let answer = connection.call(&headers, &body(&format!("k={number}"))).await;
-        assert_eq!(answer.shown(), "OK 9/DAY, 8 left", "{number}");
+        assert_eq!(answer.summary(), "OK 9/DAY, 8 left", "{number}");
     }
 }
 
 /// RFC 7541 has a reason of its own for it; h2 says the general one.
-fn assert_unreadable(ended: &Ended, what: &str) {
-    let reasons = [reason::COMPRESSION_ERROR, reason::PROTOCOL_ERROR].map(Ended::WentAway);
+fn assert_unreadable(ended: &ConnectionEnd, what: &str) {
+    let reasons = [reason::COMPRESSION_ERROR, reason::PROTOCOL_ERROR].map(ConnectionEnd::WentAway);
     assert!(reasons.contains(ended), "{what}: {ended:?}");
 }
 
@@ -66,7 +66,7 @@ async fn entries_that_move_and_are_evicted_keep_their_meaning() {
         let frames =
             [Frame::headers(stream, block.concat()), Frame::data(stream, body(&format!("k={number}"))).end()];
         connection.send(&frames).await;
-        assert_eq!(connection.answer(stream).await.shown(), "OK 9/DAY, 8 left", "{number}");
+        assert_eq!(connection.answer(stream).await.summary(), "OK 9/DAY, 8 left", "{number}");
     }
 }
 
@@ -76,18 +76,18 @@ async fn a_table_that_is_resized_forgets_what_was_in_it() {
     let stream = connection.stream();
     connection.send(&[Frame::headers(stream, Headers::call().indexed_block())]).await;
     connection.send(&[Frame::data(stream, body("k=x")).end()]).await;
-    assert_eq!(connection.answer(stream).await.shown(), "OK 9/DAY, 8 left");
+    assert_eq!(connection.answer(stream).await.summary(), "OK 9/DAY, 8 left");
     // To nothing and back to 4,096.
     let updates = [0x20, 0x3f, 0xe1, 0x1f];
     let block = [&updates[..], &Headers::call().indexed_block()].concat();
     let stream = connection.stream();
     connection.send(&[Frame::headers(stream, block), Frame::data(stream, body("k=x")).end()]).await;
-    assert_eq!(connection.answer(stream).await.shown(), "OK 9/DAY, 7 left");
+    assert_eq!(connection.answer(stream).await.summary(), "OK 9/DAY, 7 left");
     // All six are there again, and there is no seventh.
     let stream = connection.stream();
     let all = [67, 66, 65, 64, 63, 62].map(known);
     connection.send(&[Frame::headers(stream, all), Frame::data(stream, body("k=x")).end()]).await;
-    assert_eq!(connection.answer(stream).await.shown(), "OK 9/DAY, 6 left");
+    assert_eq!(connection.answer(stream).await.summary(), "OK 9/DAY, 6 left");
     let stream = connection.stream();
     connection.send(&[Frame::headers(stream, [known(68)])]).await;
     assert_unreadable(&connection.ended().await, "a seventh");

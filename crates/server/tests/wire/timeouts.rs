@@ -1,7 +1,9 @@
 //! How long is waited: for a client to begin to speak, and for a call to be whole.
 
 use crate::rules::{RULES, body, still_serves};
-use hivemind_testkit::http2::{Connection, Ended, Frame, HEALTH_CHECK, HEALTH_WATCH, Headers, framed};
+use hivemind_testkit::http2::{
+    Connection, ConnectionEnd, Frame, HEALTH_CHECK, HEALTH_WATCH, Headers, framed,
+};
 use hivemind_testkit::{Server, Setup, within};
 
 const DEADLINE_EXCEEDED: u32 = 4;
@@ -20,7 +22,7 @@ async fn who_does_not_begin_to_speak_is_closed_and_who_did_is_not() {
     for begin in [&PREFACE[..0], &PREFACE[..1], &PREFACE[..12], &PREFACE[..23]] {
         let mut silent = Connection::silent(&server).await;
         silent.send_bytes(begin).await;
-        assert_eq!(silent.ended().await, Ended::Closed, "after {} bytes", begin.len());
+        assert_eq!(silent.ended().await, ConnectionEnd::Closed, "after {} bytes", begin.len());
         still_serves(&mut spoken).await;
     }
     // Each of the four took longer than the time-out.
@@ -35,7 +37,7 @@ async fn a_preface_that_comes_drop_by_drop_is_closed_all_the_same() {
     for byte in &PREFACE[..23] {
         slow.send_bytes(&[*byte]).await;
     }
-    assert_eq!(slow.ended().await, Ended::Closed);
+    assert_eq!(slow.ended().await, ConnectionEnd::Closed);
 }
 
 /// Begins a call, sends a part of its body, and waits for the answer that comes without the rest.
@@ -44,7 +46,7 @@ async fn unfinished(connection: &mut Connection, headers: &Headers, part: &[u8])
     connection.send(&[Frame::data(stream, part)]).await;
     let answer = connection.answer(stream).await;
     assert!(answer.body.is_empty(), "{answer:?}");
-    answer.shown()
+    answer.summary()
 }
 
 #[tokio::test]
@@ -109,7 +111,7 @@ async fn a_deadline_that_is_none_is_passed_over() {
             connection.ping().await;
         }
         connection.send(&[Frame::data(stream, body("free=x")).end()]).await;
-        let answer = connection.answer(stream).await.shown();
+        let answer = connection.answer(stream).await.summary();
         assert!(answer.starts_with("OK 1000000/DAY"), "`{bogus}`: {answer}");
     }
 }

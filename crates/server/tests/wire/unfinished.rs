@@ -2,7 +2,7 @@
 
 use crate::memory::Memory;
 use crate::rules::{body, served_by_one_thread, served_meanwhile, still_serves};
-use hivemind_testkit::http2::{Connection, Ended, Frame, Headers, known, reason::ENHANCE_YOUR_CALM};
+use hivemind_testkit::http2::{Connection, ConnectionEnd, Frame, Headers, known, reason::ENHANCE_YOUR_CALM};
 
 const RESOURCE_EXHAUSTED: u32 = 8;
 const MOST_GROWTH_KIB: u64 = 20 << 10;
@@ -31,7 +31,7 @@ async fn unfinished_messages_of_225_megabytes_are_not_held() {
     // The first ones are held, and wait for their end; the others are told why they are not.
     assert!((1..900).contains(&refused), "{refused} were refused");
     // Whoever goes on sending to streams that were refused is cut off sooner or later.
-    assert!([None, Some(Ended::WentAway(ENHANCE_YOUR_CALM))].contains(&ended), "{ended:?}");
+    assert!([None, Some(ConnectionEnd::WentAway(ENHANCE_YOUR_CALM))].contains(&ended), "{ended:?}");
     still_serves(&mut Connection::open(&server).await).await;
 }
 

@@ -2,7 +2,8 @@
 
 use crate::rules::{body, served, still_serves};
 use hivemind_testkit::http2::{
-    ACK, Connection, END_HEADERS, END_STREAM, Ended, Frame, Headers, Kind, PADDED, PRIORITY, Setting, reason,
+    ACK, Connection, ConnectionEnd, END_HEADERS, END_STREAM, Frame, FrameType, Headers, PADDED, PRIORITY,
+    Setting, reason,
 };
 
 use reason::{FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, PROTOCOL_ERROR, STREAM_CLOSED};
@@ -16,7 +17,7 @@ async fn ends_with(what: &str, frames: &[Frame], reasons: &[u32]) {
         Some(ended) => ended,
         None => connection.ended().await,
     };
-    let Ended::WentAway(reason) = ended else { panic!("{what}: closed without a reason") };
+    let ConnectionEnd::WentAway(reason) = ended else { panic!("{what}: closed without a reason") };
     assert!(reasons.contains(&reason), "{what}: went away with {reason}, not {reasons:?}");
     still_serves(&mut honest).await;
 }
@@ -34,12 +35,12 @@ async fn a_frame_above_the_largest_is_a_frame_size_error() {
 async fn frames_of_another_size_than_theirs_are_frame_size_errors() {
     let open = Headers::call().frame(1);
     for (what, frame) in [
-        ("settings of five bytes", Frame::new(Kind::Settings, 0, 0, [0; 5])),
-        ("an acknowledgement with settings", Frame::new(Kind::Settings, ACK, 0, [0; 6])),
-        ("a ping of seven bytes", Frame::new(Kind::Ping, 0, 0, [0; 7])),
-        ("a ping of nine bytes", Frame::new(Kind::Ping, 0, 0, [0; 9])),
-        ("a window update of three bytes", Frame::new(Kind::WindowUpdate, 0, 0, [0; 3])),
-        ("a reset of three bytes", Frame::new(Kind::Reset, 0, 1, [0; 3])),
+        ("settings of five bytes", Frame::new(FrameType::Settings, 0, 0, [0; 5])),
+        ("an acknowledgement with settings", Frame::new(FrameType::Settings, ACK, 0, [0; 6])),
+        ("a ping of seven bytes", Frame::new(FrameType::Ping, 0, 0, [0; 7])),
+        ("a ping of nine bytes", Frame::new(FrameType::Ping, 0, 0, [0; 9])),
+        ("a window update of three bytes", Frame::new(FrameType::WindowUpdate, 0, 0, [0; 3])),
+        ("a reset of three bytes", Frame::new(FrameType::Reset, 0, 1, [0; 3])),
     ] {
         // The general reason is no better, but no danger either.
         ends_with(what, &[open.clone(), frame], &[FRAME_SIZE_ERROR, PROTOCOL_ERROR]).await;
@@ -52,15 +53,15 @@ async fn frames_on_streams_that_cannot_have_them_are_protocol_errors() {
         ("data on stream 0", vec![Frame::data(0, *b"x")]),
         ("headers on stream 0", vec![Headers::call().frame(0)]),
         ("a reset of stream 0", vec![Frame::reset(0, 8)]),
-        ("a continuation on stream 0", vec![Frame::new(Kind::Continuation, END_HEADERS, 0, [])]),
-        ("settings on a stream", vec![Frame::new(Kind::Settings, 0, 1, [])]),
-        ("a ping on a stream", vec![Frame::new(Kind::Ping, 0, 1, [0; 8])]),
-        ("a farewell on a stream", vec![Frame::new(Kind::GoAway, 0, 1, [0; 8])]),
+        ("a continuation on stream 0", vec![Frame::new(FrameType::Continuation, END_HEADERS, 0, [])]),
+        ("settings on a stream", vec![Frame::new(FrameType::Settings, 0, 1, [])]),
+        ("a ping on a stream", vec![Frame::new(FrameType::Ping, 0, 1, [0; 8])]),
+        ("a farewell on a stream", vec![Frame::new(FrameType::GoAway, 0, 1, [0; 8])]),
         ("a call on stream 2", vec![Headers::call().frame(2).end()]),
         ("data on a stream that never began", vec![Frame::data(5, *b"x")]),
         ("a reset of a stream that never began", vec![Frame::reset(5, 8)]),
         ("a window for a stream that never began", vec![Frame::window_update(5, 1)]),
-        ("a promise of a client", vec![Frame::new(Kind::Push, END_HEADERS, 1, [0, 0, 0, 2])]),
+        ("a promise of a client", vec![Frame::new(FrameType::Push, END_HEADERS, 1, [0, 0, 0, 2])]),
         ("a stream number below the last", vec![Headers::call().frame(5), Headers::call().frame(3)]),
     ] {
         ends_with(what, &frames, &[PROTOCOL_ERROR, STREAM_CLOSED]).await;
@@ -83,19 +84,19 @@ async fn settings_that_cannot_be_are_errors() {
 async fn padding_longer_than_its_frame_is_a_protocol_error() {
     let block = Headers::call().block();
     let padded = [&[255][..], &block[..20]].concat();
-    let headers = Frame::new(Kind::Headers, END_HEADERS | PADDED, 1, padded);
+    let headers = Frame::new(FrameType::Headers, END_HEADERS | PADDED, 1, padded);
     ends_with("headers", &[headers], &[PROTOCOL_ERROR, FRAME_SIZE_ERROR]).await;
-    let data = Frame::new(Kind::Data, PADDED, 1, [9, 1, 2, 3]);
+    let data = Frame::new(FrameType::Data, PADDED, 1, [9, 1, 2, 3]);
     ends_with("data", &[Headers::call().frame(1), data], &[PROTOCOL_ERROR]).await;
-    let empty = Frame::new(Kind::Data, PADDED, 1, []);
+    let empty = Frame::new(FrameType::Data, PADDED, 1, []);
     ends_with("no length", &[Headers::call().frame(1), empty], &[PROTOCOL_ERROR, FRAME_SIZE_ERROR]).await;
 }
 
 #[tokio::test]
 async fn nothing_may_come_between_headers_and_their_continuation() {
     let block = Headers::call().block();
-    let begun = Frame::new(Kind::Headers, 0, 1, &block[..10]);
-    let rest = |stream| Frame::new(Kind::Continuation, END_HEADERS, stream, &block[10..]);
+    let begun = Frame::new(FrameType::Headers, 0, 1, &block[..10]);
+    let rest = |stream| Frame::new(FrameType::Continuation, END_HEADERS, stream, &block[10..]);
     for (what, between) in [
         ("a ping", Frame::ping([0; 8])),
         ("data", Frame::data(1, *b"x")),
@@ -116,7 +117,7 @@ async fn a_stream_that_ended_takes_no_more_frames() {
         ("headers", Headers::call().frame(1).end()),
         ("headers with a priority", {
             let block = [&[0, 0, 0, 0, 15][..], &Headers::call().block()].concat();
-            Frame::new(Kind::Headers, END_HEADERS | PRIORITY | END_STREAM, 1, block)
+            Frame::new(FrameType::Headers, END_HEADERS | PRIORITY | END_STREAM, 1, block)
         }),
     ] {
         let mut connection = Connection::open(&server).await;
@@ -149,7 +150,7 @@ async fn a_stream_that_depends_on_itself_is_refused() {
     let (server, mut honest) = served().await;
     let mut connection = Connection::open(&server).await;
     let block = [&[0, 0, 0, 1, 15][..], &Headers::call().block()].concat();
-    connection.send(&[Frame::new(Kind::Headers, END_HEADERS | PRIORITY, 1, block)]).await;
+    connection.send(&[Frame::new(FrameType::Headers, END_HEADERS | PRIORITY, 1, block)]).await;
     assert_eq!(connection.failed(1).await, PROTOCOL_ERROR);
     still_serves(&mut honest).await;
 }

@@ -1,7 +1,7 @@
 //! Flow control: an answer goes out as far as the client's windows let it, and no further.
 
 use crate::rules::{RULES, body, served, still_serves};
-use hivemind_testkit::http2::{Connection, Ended, Frame, Headers, Setting, reason};
+use hivemind_testkit::http2::{Connection, ConnectionEnd, Frame, Headers, Setting, reason};
 use hivemind_testkit::{Server, Setup, within};
 
 const MOST: u32 = 0x7fff_ffff;
@@ -11,7 +11,7 @@ async fn settled(connection: &mut Connection) {
     let stream = connection.begin(&Headers::call()).await;
     let room = Frame::window_update(stream, 60_000);
     connection.send(&[room, Frame::data(stream, body("free=settled")).end()]).await;
-    assert!(connection.answer(stream).await.shown().starts_with("OK"));
+    assert!(connection.answer(stream).await.summary().starts_with("OK"));
     connection.ping().await;
 }
 
@@ -40,7 +40,7 @@ async fn an_answer_waits_for_the_window_of_its_stream() {
         holds_at(&mut connection, held, bytes).await;
     }
     connection.send(&[Frame::window_update(held, 1_000)]).await;
-    assert_eq!(connection.answer(held).await.shown(), "OK 9/DAY, 8 left");
+    assert_eq!(connection.answer(held).await.summary(), "OK 9/DAY, 8 left");
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn settings_widen_and_narrow_the_windows_of_open_streams() {
     connection.send(&[Frame::window_update(held, 2)]).await;
     holds_at(&mut connection, held, 9).await;
     connection.send(&[Frame::settings(&[(Setting::InitialWindowSize, 1_000)])]).await;
-    assert_eq!(connection.answer(held).await.shown(), "OK 9/DAY, 8 left");
+    assert_eq!(connection.answer(held).await.summary(), "OK 9/DAY, 8 left");
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn a_window_beyond_all_bounds_ends_its_stream_or_its_connection() {
     still_serves(&mut connection).await;
 
     connection.send(&[Frame::window_update(0, MOST)]).await;
-    assert_eq!(connection.ended().await, Ended::WentAway(reason::FLOW_CONTROL_ERROR));
+    assert_eq!(connection.ended().await, ConnectionEnd::WentAway(reason::FLOW_CONTROL_ERROR));
     still_serves(&mut honest).await;
 
     // By settings, for a stream that was widened already.
@@ -116,7 +116,7 @@ async fn a_window_beyond_all_bounds_ends_its_stream_or_its_connection() {
     let stream = connection.begin(&Headers::call()).await;
     connection.send(&[Frame::window_update(stream, MOST - 65_535)]).await;
     connection.send(&[Frame::settings(&[(Setting::InitialWindowSize, 65_536)])]).await;
-    assert_eq!(connection.ended().await, Ended::WentAway(reason::FLOW_CONTROL_ERROR));
+    assert_eq!(connection.ended().await, ConnectionEnd::WentAway(reason::FLOW_CONTROL_ERROR));
     still_serves(&mut honest).await;
 }
 
@@ -125,7 +125,7 @@ async fn a_window_update_of_nothing_is_an_error() {
     let (server, mut honest) = served().await;
     let mut connection = Connection::open(&server).await;
     connection.send(&[Frame::window_update(0, 0)]).await;
-    assert_eq!(connection.ended().await, Ended::WentAway(reason::PROTOCOL_ERROR));
+    assert_eq!(connection.ended().await, ConnectionEnd::WentAway(reason::PROTOCOL_ERROR));
 
     // On a stream it ends that stream at least; a server may end the connection.
     let mut connection = Connection::open(&server).await;
@@ -144,7 +144,7 @@ async fn a_body_beyond_the_servers_window_is_an_error() {
     let frames: Vec<u8> = Frame::data(stream, vec![0; 16_384]).bytes().repeat(4_096);
     // The stream or the connection: either way it is not kept.
     if let Some(ended) = connection.flood(&frames).await {
-        assert_ne!(ended, Ended::WentAway(reason::NO_ERROR));
+        assert_ne!(ended, ConnectionEnd::WentAway(reason::NO_ERROR));
     }
     still_serves(&mut honest).await;
 }

@@ -3,9 +3,9 @@
 //! A descriptor's values may say who somebody is, so a line has the keys alone, and values of those that the configuration names.
 //! Whatever comes from clients is cut where it gets long. Where nothing is told, a decision costs one branch.
 
-use super::per_second::PerSecond;
-use crate::kept;
-use crate::settings::log::{DecisionLines, Told};
+use super::line_budget::LineBudget;
+use crate::redact;
+use crate::settings::log::{DecisionFilter, DecisionLogSettings};
 use arc_swap::ArcSwap;
 use hivemind_core::store::Op;
 use hivemind_core::{Clock, Descriptor, Limit, SystemClock, Timestamp};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// What lines come from, to be told apart from all else.
 pub(super) const TARGET: &str = "hivemind::decisions";
 /// How often it is told how many were left out.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The most of one key or value, and of all of them in a line, in bytes.
 const LONGEST_WORD: usize = 64;
 const LONGEST_LIST: usize = 512;
@@ -46,35 +46,35 @@ pub struct LoggedStatus<'a> {
 #[derive(Debug)]
 pub struct DecisionLog {
     is_on: AtomicBool,
-    lines: ArcSwap<DecisionLines>,
+    lines: ArcSwap<DecisionLogSettings>,
     asked: AtomicU64,
-    room: PerSecond,
+    room: LineBudget,
 }
 
 impl Default for DecisionLog {
     fn default() -> Self {
-        Self::new(&DecisionLines::default())
+        Self::new(&DecisionLogSettings::default())
     }
 }
 
 impl DecisionLog {
-    pub(super) fn new(lines: &DecisionLines) -> Self {
+    pub(super) fn new(lines: &DecisionLogSettings) -> Self {
         Self {
-            is_on: AtomicBool::new(lines.told != Told::None),
+            is_on: AtomicBool::new(lines.filter != DecisionFilter::None),
             lines: ArcSwap::from_pointee(lines.clone()),
             asked: AtomicU64::new(0),
-            room: PerSecond::default(),
+            room: LineBudget::default(),
         }
     }
 
-    pub(super) fn put_in_force(&self, lines: &DecisionLines) {
+    pub(super) fn set_settings(&self, lines: &DecisionLogSettings) {
         self.lines.store(lines.clone().into());
-        self.is_on.store(lines.told != Told::None, Ordering::Relaxed);
+        self.is_on.store(lines.filter != DecisionFilter::None, Ordering::Relaxed);
     }
 
     /// A request by descriptors was decided.
     #[inline]
-    pub fn tell<'a>(&self, decision: impl FnOnce() -> LoggedDecision<'a>) {
+    pub fn log<'a>(&self, decision: impl FnOnce() -> LoggedDecision<'a>) {
         if self.is_on.load(Ordering::Relaxed) {
             self.write(&decision());
         }
@@ -82,7 +82,7 @@ impl DecisionLog {
 
     /// A request to the gateway was decided.
     #[inline]
-    pub fn tell_of_gateway(&self, decision: Option<&Decision>) {
+    pub fn log_gateway(&self, decision: Option<&Decision>) {
         if self.is_on.load(Ordering::Relaxed)
             && let Some(decision) = decision
         {
@@ -91,32 +91,33 @@ impl DecisionLog {
     }
 
     /// Tells each second how many lines there was no room for, for ever.
-    pub async fn keep_telling(&self) {
-        let mut ticks = tokio::time::interval(TOLD_EVERY);
+    pub async fn report_omitted(&self) {
+        let mut ticks = tokio::time::interval(REPORT_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            self.tell_left_out();
+            self.log_omitted();
         }
     }
 
     /// Tells how many lines there was no room for, if there were any.
-    pub fn tell_left_out(&self) {
-        let left_out = self.room.left_out();
-        if left_out > 0 {
+    pub fn log_omitted(&self) {
+        let omitted = self.room.take_omitted();
+        if omitted > 0 {
             tracing::info!(
                 target: TARGET,
-                left_out,
+                left_out = omitted,
                 "decisions left out: more than `observability.log_decisions_per_second`"
             );
         }
     }
 
     /// Whether a decision has a line; the configuration, if so.
-    fn line(&self, is_denied: bool) -> Option<arc_swap::Guard<std::sync::Arc<DecisionLines>>> {
+    fn line(&self, is_denied: bool) -> Option<arc_swap::Guard<std::sync::Arc<DecisionLogSettings>>> {
         let lines = self.lines.load();
-        let is_told = lines.told == Told::All || (lines.told == Told::Denied && is_denied);
-        let is_drawn = is_told && is_drawn(self.asked.fetch_add(1, Ordering::Relaxed), lines.sample_rate);
+        let is_selected =
+            lines.filter == DecisionFilter::All || (lines.filter == DecisionFilter::Denied && is_denied);
+        let is_drawn = is_selected && is_drawn(self.asked.fetch_add(1, Ordering::Relaxed), lines.sample_rate);
         (is_drawn && self.room.take(lines.per_second, SystemClock.now())).then_some(lines)
     }
 
@@ -188,7 +189,7 @@ pub fn hits(descriptor: &Descriptor<'_>) -> i64 {
 }
 
 /// The keys of all descriptors, with those values that are told: `user,path=/login | remote_address`.
-fn shown(descriptors: &[Descriptor<'_>], lines: &DecisionLines) -> String {
+fn shown(descriptors: &[Descriptor<'_>], lines: &DecisionLogSettings) -> String {
     let mut text = String::new();
     for (number, descriptor) in descriptors.iter().enumerate() {
         for (place, (key, value)) in descriptor.entries.iter().enumerate() {
@@ -204,7 +205,7 @@ fn shown(descriptors: &[Descriptor<'_>], lines: &DecisionLines) -> String {
             push_cut(&mut text, key);
             if lines.values.contains(*key) {
                 text.push('=');
-                push_cut(&mut text, &kept(key, value).0);
+                push_cut(&mut text, &redact(key, value).0);
             }
         }
     }

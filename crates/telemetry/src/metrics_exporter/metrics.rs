@@ -1,7 +1,7 @@
 //! The families as a message of OTLP. Counters are told whole each time (cumulative, with the moment from which they are
 //! counted), so that a message that is lost is made good by the next one.
 
-use crate::family::{Family, Kind, Series, Value};
+use crate::family::{Family, MetricType, MetricValue, Series};
 use crate::otlp::attribute;
 use hivemind_core::Timestamp;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -50,11 +50,11 @@ fn metric(family: &Family, span: Span) -> Metric {
     let aggregation_temporality = AggregationTemporality::Cumulative.into();
     let numbers = || family.series.iter().filter_map(|series| number(series, span)).collect();
     let data = match family.kind {
-        Kind::Counter => {
+        MetricType::Counter => {
             Data::Sum(Sum { data_points: numbers(), aggregation_temporality, is_monotonic: true })
         }
-        Kind::Gauge => Data::Gauge(Gauge { data_points: numbers() }),
-        Kind::Histogram => {
+        MetricType::Gauge => Data::Gauge(Gauge { data_points: numbers() }),
+        MetricType::Histogram => {
             let data_points = family.series.iter().filter_map(|series| histogram(series, span)).collect();
             Data::Histogram(Histogram { data_points, aggregation_temporality })
         }
@@ -70,13 +70,13 @@ fn metric(family: &Family, span: Span) -> Metric {
 
 fn number(series: &Series, span: Span) -> Option<NumberDataPoint> {
     let (value, start_time_unix_nano) = match &series.value {
-        Value::Count(count) => {
+        MetricValue::Count(count) => {
             let count = i64::try_from(*count).unwrap_or(i64::MAX);
             (number_data_point::Value::AsInt(count), began(series, span))
         }
         // A level is of now, whatever was before.
-        Value::Level(level) => (number_data_point::Value::AsDouble(*level), 0),
-        Value::Spread(_) => return None,
+        MetricValue::Level(level) => (number_data_point::Value::AsDouble(*level), 0),
+        MetricValue::Histogram(_) => return None,
     };
     Some(NumberDataPoint {
         attributes: attributes(series),
@@ -88,15 +88,15 @@ fn number(series: &Series, span: Span) -> Option<NumberDataPoint> {
 }
 
 fn histogram(series: &Series, span: Span) -> Option<HistogramDataPoint> {
-    let Value::Spread(spread) = &series.value else { return None };
+    let MetricValue::Histogram(histogram) = &series.value else { return None };
     Some(HistogramDataPoint {
         attributes: attributes(series),
         start_time_unix_nano: began(series, span),
         time_unix_nano: span.now.as_nanos(),
-        count: spread.count(),
-        sum: Some(spread.sum),
-        bucket_counts: spread.buckets.clone(),
-        explicit_bounds: spread.edges.clone(),
+        count: histogram.count(),
+        sum: Some(histogram.sum),
+        bucket_counts: histogram.buckets.clone(),
+        explicit_bounds: histogram.edges.clone(),
         ..HistogramDataPoint::default()
     })
 }
@@ -113,23 +113,23 @@ fn attributes(series: &Series) -> Vec<KeyValue> {
 #[cfg(test)]
 mod tests {
     use super::{Data, message};
-    use crate::peer_figures::{Latencies, MeshFigures, PeerFigures};
+    use crate::mesh_metrics::{Latencies, MeshMetrics, PeerMetrics};
     use hivemind_core::Timestamp;
     use opentelemetry_proto::tonic::resource::v1::Resource;
 
     #[test]
     fn the_mesh_is_told_under_the_names_of_the_design() {
         let latencies = Latencies { buckets: [1; 9], count: 10, sum_us: 1_500 };
-        let peer = PeerFigures {
+        let peer = PeerMetrics {
             name: "node-2".into(),
             state: "alive",
             bytes_sent: 7,
             latencies,
-            ..PeerFigures::default()
+            ..PeerMetrics::default()
         };
-        let figures = MeshFigures { peers: vec![peer], ..MeshFigures::default() };
+        let metrics = MeshMetrics { peers: vec![peer], ..MeshMetrics::default() };
         let (started, now) = (Timestamp::from_millis(1), Timestamp::from_millis(2));
-        let sent = message(&figures.families(), &Resource::default(), started, now);
+        let sent = message(&metrics.families(), &Resource::default(), started, now);
         let metrics = &sent.resource_metrics[0].scope_metrics[0].metrics;
         let shown: Vec<String> = metrics
             .iter()

@@ -19,12 +19,12 @@ pub(super) struct BackOff {
 
 impl BackOff {
     /// Says whether it had failed before.
-    pub(super) fn succeeded(&mut self) -> bool {
+    pub(super) fn record_success(&mut self) -> bool {
         std::mem::take(self).failures > 0
     }
 
     /// Says whether it is the first time in a row.
-    pub(super) fn failed(&mut self, asked: Option<Duration>) -> bool {
+    pub(super) fn record_failure(&mut self, asked: Option<Duration>) -> bool {
         self.failures = self.failures.saturating_add(1);
         self.asked = asked.map(|asked| asked.min(LONGEST_ASKED));
         self.failures == 1
@@ -55,18 +55,18 @@ mod tests {
     fn each_failure_doubles_the_pause_up_to_a_minute_and_a_success_ends_it() {
         let mut back_off = BackOff::default();
         assert_eq!(back_off.pause(), Duration::ZERO);
-        assert!(!back_off.succeeded());
+        assert!(!back_off.record_success());
         for (failure, seconds) in [1, 2, 4, 8, 16, 32, 60, 60, 60].into_iter().enumerate() {
-            assert_eq!(back_off.failed(None), failure == 0);
+            assert_eq!(back_off.record_failure(None), failure == 0);
             let longest = Duration::from_secs(seconds);
             assert_eq!(back_off.pause_by(0), longest / 2);
             assert_eq!(back_off.pause_by(1_000), longest);
         }
         assert!(back_off.pause_by(7) != back_off.pause_by(8), "two nodes come at two times");
-        assert!(back_off.succeeded());
+        assert!(back_off.record_success());
         assert_eq!(back_off.pause(), Duration::ZERO);
         for _ in 0..100 {
-            back_off.failed(None);
+            back_off.record_failure(None);
         }
         assert_eq!(back_off.pause_by(1_000), LONGEST);
     }
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn a_receiver_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
         let mut back_off = BackOff::default();
-        back_off.failed(Some(Duration::from_secs(20)));
+        back_off.record_failure(Some(Duration::from_secs(20)));
         assert_eq!(back_off.pause(), Duration::from_secs(20));
-        back_off.failed(Some(Duration::from_secs(1 << 40)));
+        back_off.record_failure(Some(Duration::from_secs(1 << 40)));
         assert_eq!(back_off.pause(), LONGEST_ASKED);
     }
 }

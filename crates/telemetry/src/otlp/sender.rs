@@ -1,10 +1,10 @@
 //! Sends messages of one signal to one receiver, one after the other.
 
 use super::back_off::BackOff;
-use super::dialler::{Dialler, Line};
-use super::export_figures::SignalFigures;
-use super::reply::{self, LeftOut, PREFIX};
-use crate::seldom::Seldom;
+use super::connection::{OtlpConnection, OtlpConnector};
+use super::export_metrics::SignalMetrics;
+use super::response::{self, PREFIX, PartialSuccess};
+use crate::log_throttle::LogThrottle;
 use crate::settings::otel::{Destination, OtlpProtocol};
 use bytes::{BufMut, Bytes, BytesMut};
 use hivemind_core::{Clock, MonotonicClock};
@@ -56,7 +56,7 @@ impl Signal {
 pub struct SendError {
     pub(super) cause: String,
     /// Whether the same message may be taken later.
-    pub is_passing: bool,
+    pub is_retryable: bool,
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -68,18 +68,18 @@ pub struct Sender {
     authority: String,
     path: String,
     protocol: OtlpProtocol,
-    dialler: Dialler,
-    line: Option<Line>,
+    connector: OtlpConnector,
+    line: Option<OtlpConnection>,
     back_off: BackOff,
-    left_out: Seldom,
-    figures: Arc<SignalFigures>,
+    partial_success: LogThrottle,
+    metrics: Arc<SignalMetrics>,
 }
 
 impl Sender {
     pub fn new(
         signal: Signal,
         destination: &Destination,
-        figures: Arc<SignalFigures>,
+        metrics: Arc<SignalMetrics>,
     ) -> Result<Self, TlsError> {
         let endpoint = &destination.endpoint;
         let (base, path) = (&endpoint.path, signal.path());
@@ -95,11 +95,11 @@ impl Sender {
             authority: endpoint.authority(),
             path,
             protocol: destination.protocol,
-            dialler: Dialler::new(destination)?,
+            connector: OtlpConnector::new(destination)?,
             line: None,
             back_off: BackOff::default(),
-            left_out: Seldom::new(),
-            figures,
+            partial_success: LogThrottle::new(),
+            metrics,
         })
     }
 
@@ -108,24 +108,25 @@ impl Sender {
     pub async fn send(&mut self, message: &impl Message) -> Result<(), SendError> {
         let body = self.body(message);
         let sent = timeout(LONGEST, self.exchange(body)).await;
-        let sent = sent.unwrap_or_else(|_| Err(SendError::passing(format!("no answer within {LONGEST:?}"))));
+        let sent =
+            sent.unwrap_or_else(|_| Err(SendError::retryable(format!("no answer within {LONGEST:?}"))));
         let (name, url) = (self.signal.name(), &self.url);
         match &sent {
-            Ok(left_out) => {
-                self.figures.sent.fetch_add(1, Ordering::Relaxed);
-                if self.back_off.succeeded() {
+            Ok(partial_success) => {
+                self.metrics.sent.fetch_add(1, Ordering::Relaxed);
+                if self.back_off.record_success() {
                     tracing::info!("{name} are sent to {url} again");
                 }
-                if let Some(LeftOut { count, words }) = left_out
-                    && let Some(times) = self.left_out.happens(MonotonicClock.now())
+                if let Some(PartialSuccess { count, words }) = partial_success
+                    && let Some(times) = self.partial_success.record(MonotonicClock.now())
                 {
                     tracing::warn!(times, "{url} has left out {count} of the {name}: {words}");
                 }
             }
             Err(error) => {
-                self.figures.failed.fetch_add(1, Ordering::Relaxed);
+                self.metrics.failed.fetch_add(1, Ordering::Relaxed);
                 self.line = None;
-                if self.back_off.failed(error.retry_after) {
+                if self.back_off.record_failure(error.retry_after) {
                     tracing::warn!(
                         "{name} cannot be sent to {url}: {error}; it is tried again, and requests are decided all \
                          the same"
@@ -153,35 +154,35 @@ impl Sender {
         framed.freeze()
     }
 
-    async fn exchange(&mut self, body: Bytes) -> Result<Option<LeftOut>, SendError> {
-        let kept = self.line.take().filter(Line::is_open);
+    async fn exchange(&mut self, body: Bytes) -> Result<Option<PartialSuccess>, SendError> {
+        let kept = self.line.take().filter(OtlpConnection::is_open);
         let was_kept = kept.is_some();
         let mut line = match kept {
             Some(line) => line,
-            None => self.dial().await?,
+            None => self.connect().await?,
         };
         let mut answered = line.exchange(self.request(body.clone())?).await;
         // A connection that the receiver has closed meanwhile says nothing against it: none of the message was sent.
         if was_kept && answered.as_ref().is_err_and(hyper::Error::is_canceled) {
-            line = self.dial().await?;
+            line = self.connect().await?;
             answered = line.exchange(self.request(body)?).await;
         }
-        let response = answered.map_err(|error| SendError::passing(told(&error)))?;
+        let response = answered.map_err(|error| SendError::retryable(told(&error)))?;
         let taken = match self.protocol {
-            OtlpProtocol::Grpc => reply::of_grpc(response).await,
-            OtlpProtocol::Http => reply::of_http(response).await,
+            OtlpProtocol::Grpc => response::of_grpc(response).await,
+            OtlpProtocol::Http => response::of_http(response).await,
         };
         self.line = Some(line);
         taken
     }
 
-    async fn dial(&self) -> Result<Line, SendError> {
-        self.dialler.dial().await.map_err(|error| SendError::passing(error.to_string()))
+    async fn connect(&self) -> Result<OtlpConnection, SendError> {
+        self.connector.connect().await.map_err(|error| SendError::retryable(error.to_string()))
     }
 
     fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, SendError> {
         let request = Request::post(match self.protocol {
-            OtlpProtocol::Grpc => format!("{}://{}{}", self.dialler.scheme(), self.authority, self.path),
+            OtlpProtocol::Grpc => format!("{}://{}{}", self.connector.scheme(), self.authority, self.path),
             OtlpProtocol::Http => self.path.clone(),
         });
         let request = match self.protocol {
@@ -194,7 +195,7 @@ impl Sender {
         };
         let agent = concat!("hivemind/", env!("CARGO_PKG_VERSION"));
         let request = request.header(header::USER_AGENT, agent).body(Full::new(body));
-        request.map_err(|error| SendError::passing(error.to_string()))
+        request.map_err(|error| SendError::retryable(error.to_string()))
     }
 }
 
@@ -205,7 +206,7 @@ fn told(error: &dyn std::error::Error) -> String {
 }
 
 impl SendError {
-    fn passing(cause: String) -> Self {
-        Self { cause, is_passing: true, retry_after: None }
+    fn retryable(cause: String) -> Self {
+        Self { cause, is_retryable: true, retry_after: None }
     }
 }

@@ -11,19 +11,19 @@ pub(super) struct Arena {
     most: usize,
     head: usize,
     /// Whether one has made room for another.
-    has_lost: bool,
+    has_evicted: bool,
 }
 
 impl Arena {
     pub(super) fn new(most: usize, bytes: usize) -> Self {
         let (bytes, slots) = (vec![0; bytes].into(), VecDeque::with_capacity(most));
-        Self { bytes, slots, most, head: 0, has_lost: false }
+        Self { bytes, slots, most, head: 0, has_evicted: false }
     }
 
     /// Takes a record, unless it is longer than all of this.
     pub(super) fn push(&mut self, record: &[u8]) {
         if record.is_empty() || record.len() > self.bytes.len() || self.most == 0 {
-            self.has_lost = true;
+            self.has_evicted = true;
             return;
         }
         let is_at_end = record.len() > self.bytes.len() - self.head;
@@ -37,7 +37,7 @@ impl Arena {
                 break;
             }
             self.slots.pop_front();
-            self.has_lost = true;
+            self.has_evicted = true;
         }
         if let Some(room) = self.bytes.get_mut(place.clone()) {
             room.copy_from_slice(record);
@@ -47,26 +47,26 @@ impl Arena {
     }
 
     /// All records, the oldest first.
-    pub(super) fn copied(&self) -> Copied {
+    pub(super) fn snapshot(&self) -> ArenaCopy {
         let mut bytes = Vec::with_capacity(self.slots.iter().map(ExactSizeIterator::len).sum());
         let mut ends = Vec::with_capacity(self.slots.len());
         for record in self.slots.iter().filter_map(|slot| self.bytes.get(slot.clone())) {
             bytes.extend_from_slice(record);
             ends.push(bytes.len());
         }
-        Copied { bytes, ends, has_lost: self.has_lost }
+        ArenaCopy { bytes, ends, has_evicted: self.has_evicted }
     }
 }
 
 /// What an arena had at a moment.
 #[derive(Debug)]
-pub(super) struct Copied {
+pub(super) struct ArenaCopy {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    pub(super) has_lost: bool,
+    pub(super) has_evicted: bool,
 }
 
-impl Copied {
+impl ArenaCopy {
     pub(super) fn records(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end))

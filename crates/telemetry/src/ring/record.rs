@@ -1,9 +1,8 @@
 //! A decision as bytes. Texts are cut, and so are lists: whatever a request brings, its record has a bound.
 
-use crate::shown::kept;
+use crate::Frontend;
+use crate::redact::redact;
 use hivemind_core::{Entry, Timestamp};
-
-pub use crate::trace::Door;
 
 /// As much as people read.
 const MOST_PARTS: usize = 8;
@@ -18,10 +17,10 @@ pub(super) const LONGEST: usize =
 
 const IS_DENIED: u8 = 1;
 const IS_CUT: u8 = 2;
-const DOOR: u8 = 4;
-const DOORS: u8 = 4;
+const FRONTEND: u8 = 4;
+const FRONTENDS: u8 = 4;
 const IS_HASHED: u8 = 16;
-const LACKS_PARTS: u8 = 32;
+const HAS_DROPPED_ENTRIES: u8 = 32;
 const IS_OVER: u8 = 1;
 const HAS_RULE: u8 = 2;
 const HAS_REMAINING: u8 = 4;
@@ -29,16 +28,16 @@ const HAS_OWN_LIMIT: u8 = 8;
 
 /// What is known of a whole decision.
 #[derive(Clone, Copy, Debug)]
-pub struct Head<'a> {
+pub struct DecisionHead<'a> {
     pub at: Timestamp,
-    pub door: Door,
+    pub frontend: Frontend,
     pub domain: &'a str,
     pub is_denied: bool,
 }
 
 /// What became of one descriptor.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct DescriptorOutcome<'a> {
     pub entries: &'a [Entry<'a>],
     /// Below 0: they were given back. 0: it was only looked at.
     pub hits: i64,
@@ -50,32 +49,32 @@ pub struct Part<'a> {
     pub has_own_limit: bool,
 }
 
-/// What is not kept of a decision.
+/// How much of a decision was dropped to fit a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lacks {
-    Nothing,
-    /// The ends of some.
-    Texts,
-    /// Descriptors, or entries of one: what is there is another request.
-    Parts,
+pub enum Truncation {
+    None,
+    /// The ends of long texts.
+    Values,
+    /// Whole descriptors, or entries of one: the record is no longer the same request.
+    Entries,
 }
 
 /// A decision that is read.
 #[derive(Debug)]
-pub struct Remembered<'b> {
+pub struct DecisionRecord<'b> {
     pub at: Timestamp,
-    pub door: Door,
+    pub frontend: Frontend,
     pub domain: &'b str,
     pub is_denied: bool,
     /// What there was more of.
-    pub lacks: Lacks,
+    pub truncation: Truncation,
     /// Whether a value is a hash of what it was.
     pub is_hashed: bool,
-    pub parts: Vec<RememberedPart<'b>>,
+    pub parts: Vec<DescriptorRecord<'b>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct RememberedPart<'b> {
+pub struct DescriptorRecord<'b> {
     pub entries: Vec<Entry<'b>>,
     pub hits: i64,
     pub is_over: bool,
@@ -88,11 +87,11 @@ fn flag(is_set: bool, flag: u8) -> u8 {
     if is_set { flag } else { 0 }
 }
 
-const fn number(door: Door) -> u8 {
-    match door {
-        Door::Grpc => 0,
-        Door::Json => 1,
-        Door::Gateway => 2,
+const fn number(frontend: Frontend) -> u8 {
+    match frontend {
+        Frontend::Grpc => 0,
+        Frontend::Json => 1,
+        Frontend::Gateway => 2,
     }
 }
 
@@ -100,10 +99,10 @@ const fn number(door: Door) -> u8 {
 pub(super) fn write<'p>(
     draft: &mut Vec<u8>,
     count: u64,
-    head: &Head<'_>,
-    parts: impl ExactSizeIterator<Item = Part<'p>>,
+    head: &DecisionHead<'_>,
+    parts: impl ExactSizeIterator<Item = DescriptorOutcome<'p>>,
 ) {
-    let (mut lacks_parts, mut is_cut, mut is_hashed) = (parts.len() > MOST_PARTS, false, false);
+    let (mut has_dropped_entries, mut is_cut, mut is_hashed) = (parts.len() > MOST_PARTS, false, false);
     draft.extend_from_slice(&count.to_le_bytes());
     draft.extend_from_slice(&head.at.as_nanos().to_le_bytes());
     let flags_at = draft.len();
@@ -119,10 +118,10 @@ pub(super) fn write<'p>(
         draft.extend_from_slice(&(part.rule.unwrap_or_default() as u64).to_le_bytes());
         draft.extend_from_slice(&part.remaining.unwrap_or_default().to_le_bytes());
         draft.push(u8::try_from(part.entries.len().min(MOST_ENTRIES)).unwrap_or_default());
-        lacks_parts |= part.entries.len() > MOST_ENTRIES;
+        has_dropped_entries |= part.entries.len() > MOST_ENTRIES;
         for (key, value) in part.entries.iter().take(MOST_ENTRIES) {
             is_cut |= push(draft, key);
-            let (value, is_another) = kept(key, value);
+            let (value, is_another) = redact(key, value);
             is_cut |= push(draft, &value);
             is_hashed |= is_another;
         }
@@ -130,9 +129,9 @@ pub(super) fn write<'p>(
     if let Some(flags) = draft.get_mut(flags_at) {
         *flags = flag(head.is_denied, IS_DENIED)
             | flag(is_cut, IS_CUT)
-            | flag(lacks_parts, LACKS_PARTS)
+            | flag(has_dropped_entries, HAS_DROPPED_ENTRIES)
             | flag(is_hashed, IS_HASHED)
-            | (number(head.door) * DOOR);
+            | (number(head.frontend) * FRONTEND);
     }
 }
 
@@ -155,27 +154,27 @@ pub(super) fn begin(record: &[u8]) -> Option<(u64, Timestamp)> {
     Some((u64::from_le_bytes(bytes.array()?), Timestamp::from_nanos(u64::from_le_bytes(bytes.array()?))))
 }
 
-pub(super) fn read(record: &[u8]) -> Option<Remembered<'_>> {
+pub(super) fn read(record: &[u8]) -> Option<DecisionRecord<'_>> {
     let mut bytes = Bytes(record);
     let _count = bytes.array::<8>()?;
     let at = Timestamp::from_nanos(u64::from_le_bytes(bytes.array()?));
     let [flags, parts] = bytes.array()?;
     let domain = bytes.text()?;
-    let door = match flags / DOOR % DOORS {
-        0 => Door::Grpc,
-        1 => Door::Json,
-        _ => Door::Gateway,
+    let frontend = match flags / FRONTEND % FRONTENDS {
+        0 => Frontend::Grpc,
+        1 => Frontend::Json,
+        _ => Frontend::Gateway,
     };
     let parts = (0..parts).map(|_| bytes.part()).collect::<Option<Vec<_>>>()?;
-    Some(Remembered {
+    Some(DecisionRecord {
         at,
-        door,
+        frontend,
         domain,
         is_denied: flags & IS_DENIED != 0,
-        lacks: match (flags & LACKS_PARTS != 0, flags & IS_CUT != 0) {
-            (true, _) => Lacks::Parts,
-            (false, true) => Lacks::Texts,
-            (false, false) => Lacks::Nothing,
+        truncation: match (flags & HAS_DROPPED_ENTRIES != 0, flags & IS_CUT != 0) {
+            (true, _) => Truncation::Entries,
+            (false, true) => Truncation::Values,
+            (false, false) => Truncation::None,
         },
         is_hashed: flags & IS_HASHED != 0,
         parts,
@@ -199,13 +198,13 @@ impl<'b> Bytes<'b> {
         std::str::from_utf8(text).ok()
     }
 
-    fn part(&mut self) -> Option<RememberedPart<'b>> {
+    fn part(&mut self) -> Option<DescriptorRecord<'b>> {
         let [flags] = self.array()?;
         let hits = i64::from_le_bytes(self.array()?);
         let [rule, remaining] = [u64::from_le_bytes(self.array()?), u64::from_le_bytes(self.array()?)];
         let [entries] = self.array()?;
         let entries = (0..entries).map(|_| Some((self.text()?, self.text()?))).collect::<Option<_>>()?;
-        Some(RememberedPart {
+        Some(DescriptorRecord {
             entries,
             hits,
             is_over: flags & IS_OVER != 0,

@@ -1,27 +1,36 @@
 use super::arena::Arena;
-use super::record::{self, LONGEST, Lacks};
-use super::{DecisionRing, Door, Head, Part};
-use crate::kept;
+use super::record::{self, LONGEST, Truncation};
+use super::{DecisionHead, DecisionRing, DescriptorOutcome};
+use crate::Frontend;
+use crate::redact;
 use hivemind_core::{Entry, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const HEAD: Head<'_> = Head { at: Timestamp::from_millis(7), door: Door::Json, domain: "d", is_denied: true };
+const HEAD: DecisionHead<'_> =
+    DecisionHead { at: Timestamp::from_millis(7), frontend: Frontend::Json, domain: "d", is_denied: true };
 
-fn part<'a>(entries: &'a [Entry<'a>]) -> Part<'a> {
-    Part { entries, hits: 1, is_over: false, rule: Some(3), remaining: None, has_own_limit: false }
+fn part<'a>(entries: &'a [Entry<'a>]) -> DescriptorOutcome<'a> {
+    DescriptorOutcome {
+        entries,
+        hits: 1,
+        is_over: false,
+        rule: Some(3),
+        remaining: None,
+        has_own_limit: false,
+    }
 }
 
 fn values(ring: &DecisionRing) -> Vec<String> {
-    let snapshot = ring.copied();
+    let snapshot = ring.snapshot();
     let all = snapshot.newest_first();
-    all.iter().map(|mark| mark.read().unwrap().parts[0].entries[0].1.to_owned()).collect()
+    all.iter().map(|record| record.read().unwrap().parts[0].entries[0].1.to_owned()).collect()
 }
 
-fn record_in(ring: &DecisionRing, lane: usize, value: &str, millis: u64) {
+fn record_in(ring: &DecisionRing, thread_number: usize, value: &str, millis: u64) {
     let entries = [("k", value)];
-    let head = Head { at: Timestamp::from_millis(millis), ..HEAD };
-    ring.write(lane, &head, [part(&entries)].into_iter());
+    let head = DecisionHead { at: Timestamp::from_millis(millis), ..HEAD };
+    ring.write(thread_number, &head, [part(&entries)].into_iter());
 }
 
 fn bytes_of(number: u32, length: usize) -> Vec<u8> {
@@ -40,7 +49,7 @@ proptest! {
         let mut arena = Arena::new(most, 64);
         for (number, length) in (0_u32..).zip(&lengths) {
             arena.push(&bytes_of(number, *length));
-            let copied = arena.copied();
+            let copied = arena.snapshot();
             let kept: Vec<&[u8]> = copied.records().collect();
             prop_assert!(!kept.is_empty() && kept.len() <= most);
             let first = number + 1 - u32::try_from(kept.len()).unwrap();
@@ -48,7 +57,7 @@ proptest! {
                 let length = lengths[expected as usize];
                 prop_assert_eq!(*found, &bytes_of(expected, length)[..]);
             }
-            prop_assert_eq!(copied.has_lost, first > 0);
+            prop_assert_eq!(copied.has_evicted, first > 0);
         }
     }
 
@@ -63,9 +72,9 @@ proptest! {
         rule in proptest::option::of(0..1_000_usize),
     ) {
         let entries: Vec<Entry<'_>> = entries.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let one = Part { hits, rule, remaining, ..part(&entries) };
+        let one = DescriptorOutcome { hits, rule, remaining, ..part(&entries) };
         let mut draft = Vec::new();
-        record::write(&mut draft, 9, &Head { domain: &domain, ..HEAD }, vec![one; parts].into_iter());
+        record::write(&mut draft, 9, &DecisionHead { domain: &domain, ..HEAD }, vec![one; parts].into_iter());
         prop_assert!(draft.len() <= LONGEST);
         prop_assert_eq!(record::begin(&draft), Some((9, HEAD.at)));
         let read = record::read(&draft).unwrap();
@@ -78,7 +87,7 @@ proptest! {
             prop_assert_eq!(found.entries.len(), entries.len().min(8));
             for ((key, value), (whole_key, whole_value)) in found.entries.iter().zip(&entries) {
                 // By chance a key is called as one of a secret.
-                let (whole_value, is_another) = kept(whole_key, whole_value);
+                let (whole_value, is_another) = redact(whole_key, whole_value);
                 is_hashed |= is_another;
                 for (text, whole) in [(key, *whole_key), (value, &*whole_value)] {
                     prop_assert!(whole.starts_with(*text) && text.len() <= 128);
@@ -86,15 +95,15 @@ proptest! {
                 }
             }
         }
-        let lacks = if parts > 8 || entries.len() > 8 {
-            Lacks::Parts
+        let truncation = if parts > 8 || entries.len() > 8 {
+            Truncation::Entries
         } else if is_cut {
-            Lacks::Texts
+            Truncation::Values
         } else {
-            Lacks::Nothing
+            Truncation::None
         };
-        prop_assert_eq!((read.lacks, read.is_hashed), (lacks, is_hashed));
-        prop_assert_eq!((read.is_denied, read.door), (true, Door::Json));
+        prop_assert_eq!((read.truncation, read.is_hashed), (truncation, is_hashed));
+        prop_assert_eq!((read.is_denied, read.frontend), (true, Frontend::Json));
     }
 
     // Seen failing on: a text split off without a look at what is left.
@@ -109,12 +118,12 @@ proptest! {
 #[test]
 fn decisions_of_several_threads_are_told_in_one_order_the_newest_first() {
     let ring = DecisionRing::with_shards(100, 3);
-    for (lane, millis) in [(0, 10), (1, 20), (0, 30), (2, 25), (1, 40)] {
-        record_in(&ring, lane, &millis.to_string(), millis);
+    for (thread_number, millis) in [(0, 10), (1, 20), (0, 30), (2, 25), (1, 40)] {
+        record_in(&ring, thread_number, &millis.to_string(), millis);
     }
     assert_eq!(values(&ring), ["40", "30", "25", "20", "10"]);
-    let snapshot = ring.copied();
-    let mut ids: Vec<u64> = snapshot.newest_first().iter().map(|mark| mark.id).collect();
+    let snapshot = ring.snapshot();
+    let mut ids: Vec<u64> = snapshot.newest_first().iter().map(|record| record.id).collect();
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 5);
@@ -125,30 +134,30 @@ fn decisions_of_several_threads_are_told_in_one_order_the_newest_first() {
 #[test]
 fn it_is_known_from_when_on_all_threads_decisions_are_there() {
     let ring = DecisionRing::with_shards(4, 2);
-    for (lane, millis) in [(0, 1), (0, 2), (0, 10), (1, 11), (1, 20), (1, 30), (1, 40)] {
-        record_in(&ring, lane, "v", millis);
+    for (thread_number, millis) in [(0, 1), (0, 2), (0, 10), (1, 11), (1, 20), (1, 30), (1, 40)] {
+        record_in(&ring, thread_number, "v", millis);
     }
-    assert_eq!(ring.copied().newest_first().len(), 4);
-    assert_eq!(ring.copied().whole_since(), Timestamp::from_millis(30));
+    assert_eq!(ring.snapshot().newest_first().len(), 4);
+    assert_eq!(ring.snapshot().whole_since(), Timestamp::from_millis(30));
 }
 
 // Seen failing on: a writer that waits for the reader.
 #[test]
 fn whoever_finds_its_shard_taken_is_left_out_and_counted() {
     let ring = DecisionRing::with_shards(10, 1);
-    let taken = ring.shards[0].book.lock().unwrap();
+    let taken = ring.shards[0].records.lock().unwrap();
     record_in(&ring, 0, "missed", 1);
     drop(taken);
     record_in(&ring, 0, "kept", 2);
     assert_eq!(values(&ring), ["kept"]);
-    assert_eq!(ring.copied().missed, 1);
+    assert_eq!(ring.snapshot().missed, 1);
 }
 
 #[test]
 fn one_that_is_off_keeps_nothing() {
     let ring = DecisionRing::new(0);
     ring.record(&HEAD, [part(&[("k", "v")])].into_iter());
-    assert!(!ring.is_on() && ring.copied().newest_first().is_empty());
+    assert!(!ring.is_on() && ring.snapshot().newest_first().is_empty());
 }
 
 // Seen failing on: what is left out not counted; one that touches another taken for one in its way.
@@ -163,7 +172,7 @@ fn writers_and_readers_at_once_lose_nothing_but_what_is_counted() {
                 for number in 0..EACH {
                     let value = format!("{thread}-{number}");
                     ring.record(
-                        &Head { at: Timestamp::from_nanos(number), ..HEAD },
+                        &DecisionHead { at: Timestamp::from_nanos(number), ..HEAD },
                         [part(&[("k", &value)])].into_iter(),
                     );
                 }
@@ -171,12 +180,12 @@ fn writers_and_readers_at_once_lose_nothing_but_what_is_counted() {
         }
         scope.spawn(|| {
             for _ in 0..20 {
-                let snapshot = ring.copied();
-                assert!(snapshot.newest_first().iter().all(|mark| mark.read().is_some()));
+                let snapshot = ring.snapshot();
+                assert!(snapshot.newest_first().iter().all(|record| record.read().is_some()));
             }
         });
     });
-    let snapshot = ring.copied();
+    let snapshot = ring.snapshot();
     let mut all = values(&ring);
     all.sort_unstable();
     all.dedup();
@@ -189,7 +198,7 @@ fn recording_a_decision_allocates_nothing() {
     let ring = DecisionRing::with_shards(50, 1);
     let entries = [("remote_address", "203.0.113.9"), ("path", "/api/v1/orders")];
     let record = |number| {
-        let head = Head { at: Timestamp::from_nanos(number), ..HEAD };
+        let head = DecisionHead { at: Timestamp::from_nanos(number), ..HEAD };
         ring.write(0, &head, [part(&entries)].into_iter());
     };
     (0..100).for_each(record);

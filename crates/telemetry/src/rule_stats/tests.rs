@@ -1,4 +1,4 @@
-use super::{Charged, LONGEST_NAME, MOST_NAMES, RuleCounters, RuleStats, StatName};
+use super::{ChargeOutcome, LONGEST_NAME, MOST_NAMES, RuleCounters, RuleStats, StatName};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ fn hits_are_near_over_and_within_as_the_reference_counts_them() {
         let counters = RuleCounters::default();
         let available = u64::try_from(limit - before).unwrap_or(0);
         let limit = u64::try_from(limit).unwrap();
-        let charged = Charged { hits, limit, available, refused: hits > available, shadow: false };
+        let charged = ChargeOutcome { hits, limit, available, refused: hits > available, shadow: false };
         counters.count(charged, 0.8);
         let counted =
             [&counters.total_hits, &counters.over_limit, &counters.near_limit, &counters.within_limit]

@@ -1,7 +1,7 @@
 //! All series at a glance, for people: what passed and what did not, by domain and by rule, and how long it took.
 
 use super::super::timings::Timings;
-use super::{Answered, DomainSeries, OTHER, SeriesBook};
+use super::{DomainSeries, OTHER, RequestSeries, ResponseTimes};
 use serde_json::{Value, json};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Smaller parts of a millisecond than these are noise.
 const OF_MILLI: f64 = 10_000.0;
 
-impl SeriesBook {
+impl RequestSeries {
     /// Since the start: whoever wants rates asks twice.
     pub fn overview(&self) -> [(&'static str, Value); 4] {
-        let Answered { ok, over_limit } = self.of_all();
+        let ResponseTimes { ok, over_limit } = self.of_all();
         let totals =
             json!({"ok": ok.count(), "over_limit": over_limit.count(), "errors": self.all_errors().count()});
         ok.absorb(&over_limit);
@@ -40,7 +40,7 @@ impl SeriesBook {
 }
 
 fn of_domain((name, series): (&str, &DomainSeries)) -> Value {
-    let Answered { ok: all, over_limit } = series.whole();
+    let ResponseTimes { ok: all, over_limit } = series.whole();
     let (ok, refused) = (all.count(), over_limit.count());
     all.absorb(&over_limit);
     json!({

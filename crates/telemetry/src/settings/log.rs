@@ -13,12 +13,12 @@ use std::num::NonZeroU32;
 pub struct Log {
     pub format: LogFormat,
     pub levels: LogLevels,
-    pub decisions: DecisionLines,
+    pub decisions: DecisionLogSettings,
 }
 
 impl Log {
     /// What follows its file while it runs.
-    pub const FOLLOWED: [&str; 6] = [
+    pub const RELOADABLE: [&str; 6] = [
         "observability.log_level",
         "observability.log_levels",
         "observability.log_decisions",
@@ -74,8 +74,8 @@ pub enum LogFormat {
 
 /// Which decisions have a line in the log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DecisionLines {
-    pub told: Told,
+pub struct DecisionLogSettings {
+    pub filter: DecisionFilter,
     /// The share of them that is drawn.
     pub sample_rate: f64,
     /// The most lines in a second.
@@ -84,22 +84,22 @@ pub struct DecisionLines {
     pub values: BTreeSet<String>,
 }
 
-impl Default for DecisionLines {
+impl Default for DecisionLogSettings {
     fn default() -> Self {
         let per_second = NonZeroU32::MIN.saturating_add(99);
-        Self { told: Told::None, sample_rate: 1.0, per_second, values: BTreeSet::new() }
+        Self { filter: DecisionFilter::None, sample_rate: 1.0, per_second, values: BTreeSet::new() }
     }
 }
 
 /// Which decisions are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum DecisionFilter {
     None,
     Denied,
     All,
 }
 
-impl Told {
+impl DecisionFilter {
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "denied" => Some(Self::Denied),
@@ -137,9 +137,9 @@ const MODULE: Kind<(String, LogLevel)> = Kind::text(
 )
 .written(Form::Pattern("^ *[A-Za-z0-9_:.-]{1,128} *= *(off|error|warn|info|debug|trace) *$"))
 .called("module and level", "them");
-const TOLD: Kind<Told> =
-    Kind::text("true, false or denied", "denied", Told::parse).written(Form::FlagOr("denied"));
-const SHOWN_KEY: Kind<String> =
+const FILTER: Kind<DecisionFilter> =
+    Kind::text("true, false or denied", "denied", DecisionFilter::parse).written(Form::FlagOr("denied"));
+const LOGGED_KEY: Kind<String> =
     Kind::text("the key of a descriptor whose values are no secret", "path", |text| {
         let is_sound = !text.is_empty() && text.len() <= 256 && !is_secret(text);
         is_sound.then(|| text.to_owned())
@@ -159,15 +159,15 @@ pub fn read(section: &mut Section<'_, '_>) -> Log {
         let cause = format!("`observability.log_levels` has more than {} modules", LogLevels::MOST_MODULES);
         section.refuse("log_levels", cause, "name the crate in the place of its modules");
     }
-    let usual = DecisionLines::default();
+    let usual = DecisionLogSettings::default();
     Log {
         format: section.choice("log_format", FORMATS).unwrap_or(LogFormat::Auto),
         levels: LogLevels { level, modules: modules.into_iter().collect() },
-        decisions: DecisionLines {
-            told: section.read("log_decisions", &TOLD).unwrap_or(usual.told),
+        decisions: DecisionLogSettings {
+            filter: section.read("log_decisions", &FILTER).unwrap_or(usual.filter),
             sample_rate: section.read("log_decisions_sample_rate", &RATIO).unwrap_or(usual.sample_rate),
             per_second: section.read("log_decisions_per_second", &AMOUNT).unwrap_or(usual.per_second),
-            values: section.one_or_list("log_decisions_values", &SHOWN_KEY).into_iter().collect(),
+            values: section.one_or_list("log_decisions_values", &LOGGED_KEY).into_iter().collect(),
         },
     }
 }

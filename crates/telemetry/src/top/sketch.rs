@@ -1,7 +1,7 @@
 //! The heaviest of many keys in a fixed number of places (Space-Saving, Metwally et al., 2005): a key that finds no place
 //! takes that of the lightest, with its count as the error. What is heavier than a place's share of the total is there.
 
-use crate::shown::{kept, shown_entries};
+use crate::redact::{redact, redacted_entries};
 use hivemind_core::store::Parts;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ const LONGEST_TEXT: usize = 128;
 
 /// A domain and entries, each text cut to a bound.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Readable {
+pub(super) struct KeyText {
     domain: String,
     entries: Vec<(String, String)>,
     /// Whether there is more of it: several keys may begin like that.
@@ -25,10 +25,10 @@ pub(super) struct Readable {
 
 /// A key of which something is counted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heard<'p> {
+pub(super) struct ChargedKey<'p> {
     pub(super) hash: u64,
     pub(super) parts: Parts<'p>,
-    pub(super) rule: Option<RuleOf>,
+    pub(super) rule: Option<RuleId>,
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ pub(super) struct Sketch {
 
 /// The number of a rule, and of the rules that it is one of: at each load, numbers are given anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RuleOf {
+pub struct RuleId {
     pub rules: u64,
     pub number: usize,
 }
@@ -50,22 +50,22 @@ struct Place {
     count: u64,
     /// What of the count may be others'.
     error: u64,
-    parts: Readable,
+    parts: KeyText,
     /// What answered the last of them.
-    rule: Option<RuleOf>,
+    rule: Option<RuleId>,
 }
 
 /// A key with its count.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct KeyCount {
     pub(super) count: u64,
     pub(super) error: u64,
-    pub(super) parts: Readable,
-    rule: Option<RuleOf>,
+    pub(super) parts: KeyText,
+    rule: Option<RuleId>,
 }
 
 /// One of each: a key that is counted by several limits, or was by another one before a reload, is one to people.
-pub(super) fn added_up(mut all: Vec<Counted>) -> Vec<Counted> {
+pub(super) fn merge_equal_keys(mut all: Vec<KeyCount>) -> Vec<KeyCount> {
     all.sort_by(|one, other| one.parts.cmp(&other.parts).then(other.count.cmp(&one.count)));
     all.dedup_by(|next, first| {
         let is_same = !next.parts.is_short && next.parts == first.parts;
@@ -80,12 +80,12 @@ pub(super) fn added_up(mut all: Vec<Counted>) -> Vec<Counted> {
     all
 }
 
-impl Counted {
+impl KeyCount {
     /// `rules` are those in force: of others, a number says nothing.
     pub(super) fn shown(&self, rules: u64) -> Value {
         let rule = self.rule.filter(|rule| rule.rules == rules).map(|rule| rule.number);
-        let Readable { domain, entries, is_short, is_hashed } = &self.parts;
-        let entries = shown_entries(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        let KeyText { domain, entries, is_short, is_hashed } = &self.parts;
+        let entries = redacted_entries(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         json!({
             "domain": domain,
             "entries": entries,
@@ -99,8 +99,8 @@ impl Counted {
 
 impl Sketch {
     /// `others` is what is counted along with it though it may be anybody's.
-    pub(super) fn record(&mut self, heard: &Heard<'_>, amount: u64, others: u64) {
-        let Heard { hash, parts, rule } = *heard;
+    pub(super) fn record(&mut self, key: &ChargedKey<'_>, amount: u64, others: u64) {
+        let ChargedKey { hash, parts, rule } = *key;
         let amount = amount.saturating_add(others);
         if let Some(place) = self.by_hash.get(&hash).and_then(|index| self.places.get_mut(*index)) {
             place.count = place.count.saturating_add(amount);
@@ -123,8 +123,8 @@ impl Sketch {
     }
 
     /// All keys of both, with what both have counted of each.
-    pub(super) fn merged(&self, before: &Self) -> Vec<Counted> {
-        let counted = |place: &Place, earlier: Option<&Place>| Counted {
+    pub(super) fn merged(&self, before: &Self) -> Vec<KeyCount> {
+        let counted = |place: &Place, earlier: Option<&Place>| KeyCount {
             count: place.count.saturating_add(earlier.map_or(0, |earlier| earlier.count)),
             error: place.error.saturating_add(earlier.map_or(0, |earlier| earlier.error)),
             parts: place.parts.clone(),
@@ -140,7 +140,7 @@ impl Sketch {
     }
 }
 
-fn readable(parts: Parts<'_>) -> Readable {
+fn readable(parts: Parts<'_>) -> KeyText {
     let mut is_short = parts.entries.len() > MOST_ENTRIES;
     let mut cut = |text: &str| {
         let kept = text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default();
@@ -150,10 +150,10 @@ fn readable(parts: Parts<'_>) -> Readable {
     let domain = cut(parts.domain);
     let mut is_hashed = false;
     let entries = parts.entries.iter().take(MOST_ENTRIES).map(|(key, value)| {
-        let (value, is_another) = kept(key, value);
+        let (value, is_another) = redact(key, value);
         is_hashed |= is_another;
         (cut(key), cut(&value))
     });
     let entries = entries.collect();
-    Readable { domain, entries, is_short, is_hashed }
+    KeyText { domain, entries, is_short, is_hashed }
 }

@@ -1,5 +1,5 @@
 use super::sketch::PLACES;
-use super::{By, IN_A_MOMENT, MOMENT, REMEMBERED, RuleOf, SHARDS, Top, generation};
+use super::{IN_A_MOMENT, MOMENT, REMEMBERED, RankBy, RuleId, SHARDS, Top, generation};
 use hivemind_core::store::{Charge, Key, KeySeed, Parts};
 use hivemind_core::{Limit, Period, Timestamp};
 use serde_json::Value;
@@ -10,15 +10,15 @@ fn record(top: &Top, value: &str, amount: u64, now: Timestamp) {
     record_by(top, value, None, amount, now);
 }
 
-fn record_by(top: &Top, value: &str, rule: Option<RuleOf>, amount: u64, now: Timestamp) {
+fn record_by(top: &Top, value: &str, rule: Option<RuleId>, amount: u64, now: Timestamp) {
     let entries = [("k", value)];
     let (limit, parts) = (Limit::fixed_window(1, Period::SECOND), Parts { domain: "d", entries: &entries });
     let key = Key::new(&KeySeed::new([7; 16]), parts, &limit, 0);
-    top.record(By::Denied, (&Charge::spend(key, parts, &limit), rule), amount, now);
+    top.record(RankBy::Denied, (&Charge::spend(key, parts, &limit), rule), amount, now);
 }
 
 fn shown(top: &Top, limit: usize, now: Timestamp) -> Vec<(String, u64, u64)> {
-    let shown = top.shown(By::Denied, limit, 1, now);
+    let shown = top.shown(RankBy::Denied, limit, 1, now);
     let of = |key: &Value| {
         let value = key["entries"][0]["value"].as_str().unwrap().to_owned();
         (value, key["count"].as_u64().unwrap(), key["error"].as_u64().unwrap())
@@ -37,7 +37,7 @@ fn while_there_is_little_to_count_counts_are_exact_and_in_order() {
     let of = |value: &str, count| (value.to_owned(), count, 0);
     assert_eq!(shown(&top, 10, START), [of("b", 10), of("a", 6), of("c", 2)]);
     assert_eq!(shown(&top, 1, START), [of("b", 10)]);
-    assert_eq!(top.shown(By::Spent, 10, 1, START)["keys"].as_array().map(Vec::len), Some(0));
+    assert_eq!(top.shown(RankBy::Spent, 10, 1, START)["keys"].as_array().map(Vec::len), Some(0));
 }
 
 /// A rule that counts by the hour since a reload, and a limit that requests bring along: other counters of the same client.
@@ -50,8 +50,8 @@ fn a_key_that_several_limits_count_is_one() {
         let entries = [("user", value)];
         let (limit, parts) = (Limit::fixed_window(1, period), Parts { domain: "d", entries: &entries });
         let key = Key::new(&KeySeed::new([7; 16]), parts, &limit, 0);
-        let rule = RuleOf { rules: rules.into(), number: 10 + usize::from(rules) };
-        top.record(By::Denied, (&Charge::spend(key, parts, &limit), Some(rule)), amount, START);
+        let rule = RuleId { rules: rules.into(), number: 10 + usize::from(rules) };
+        top.record(RankBy::Denied, (&Charge::spend(key, parts, &limit), Some(rule)), amount, START);
     };
     record(Period::MINUTE, "mallory", 1, 10);
     record(Period::HOUR, "mallory", 2, 4);
@@ -60,7 +60,7 @@ fn a_key_that_several_limits_count_is_one() {
     for value in &long {
         record(Period::MINUTE, value, 2, 1);
     }
-    let shown = top.shown(By::Denied, 10, 2, START);
+    let shown = top.shown(RankBy::Denied, 10, 2, START);
     let of = |key: &Value| (key["count"].as_u64(), key["rule"].as_u64(), key["is_cut"].as_bool());
     let all: Vec<_> = shown["keys"].as_array().unwrap().iter().map(of).collect();
     let (whole, cut) = (Some(false), Some(true));
@@ -145,12 +145,12 @@ fn a_request_of_a_moment_before_the_turn_takes_nothing_away() {
 #[test]
 fn the_rule_is_told_that_answered_the_last_of_them_while_it_is_in_force() {
     let top = Top::default();
-    let rule = |number| Some(RuleOf { rules: 1, number });
+    let rule = |number| Some(RuleId { rules: 1, number });
     record_by(&top, "a", rule(4), 1, START);
     record_by(&top, "a", rule(7), 1, START);
     record_by(&top, "b", None, 1, START);
     let told = |rules| {
-        let shown = top.shown(By::Denied, 9, rules, START);
+        let shown = top.shown(RankBy::Denied, 9, rules, START);
         shown["keys"].as_array().unwrap().iter().map(|key| key["rule"].as_u64()).collect::<Vec<_>>()
     };
     assert_eq!(told(1), [Some(7), None]);

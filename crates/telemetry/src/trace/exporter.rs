@@ -2,7 +2,7 @@
 //! at a time; while a receiver does not take it the queue fills, and what finds no room there is lost and counted.
 
 use super::otlp;
-use super::queue::{Outlet, Told};
+use super::queue::{TraceItem, TraceReceiver};
 use super::span::Span;
 use super::tracer::Tracer;
 use crate::otlp::Sender;
@@ -22,7 +22,7 @@ const MOST_TRIES: u32 = 5;
 /// Sends what is followed.
 pub struct Exporter {
     tracer: Arc<Tracer>,
-    outlet: Outlet,
+    receiver: TraceReceiver,
     sender: Sender,
     resource: Arc<Resource>,
     held: Option<Batch>,
@@ -37,8 +37,13 @@ struct Batch {
 }
 
 impl Exporter {
-    pub fn new(tracer: Arc<Tracer>, outlet: Outlet, sender: Sender, resource: Arc<Resource>) -> Self {
-        Self { tracer, outlet, sender, resource, held: None }
+    pub fn new(
+        tracer: Arc<Tracer>,
+        receiver: TraceReceiver,
+        sender: Sender,
+        resource: Arc<Resource>,
+    ) -> Self {
+        Self { tracer, receiver, sender, resource, held: None }
     }
 
     /// Sends until it is told to stop, and then what is left.
@@ -68,7 +73,7 @@ impl Exporter {
         while let Some(batch) = self.held.take().or_else(|| self.gather()) {
             let Batch { message, count, tries } = batch;
             let Err(error) = self.sender.send(&message).await else { continue };
-            if error.is_passing && tries + 1 < MOST_TRIES {
+            if error.is_retryable && tries + 1 < MOST_TRIES {
                 self.held = Some(Batch { message, count, tries: tries + 1 });
             } else {
                 self.tracer.queue.lost(count);
@@ -80,14 +85,14 @@ impl Exporter {
     fn gather(&mut self) -> Option<Batch> {
         let (mut spans, mut count) = (Vec::<Span>::new(), 0);
         while count < MOST
-            && let Some(told) = self.outlet.take()
+            && let Some(told) = self.receiver.take()
         {
             count += 1;
             match told {
-                Told::Check(record) => {
-                    record.into_spans(self.tracer.keeper, self.tracer.on_limit, &mut spans);
+                TraceItem::Decision(record) => {
+                    record.into_spans(self.tracer.store, self.tracer.on_limit, &mut spans);
                 }
-                Told::Span(span) => spans.push(*span),
+                TraceItem::Span(span) => spans.push(*span),
             }
         }
         let message = otlp::request(&self.resource, spans);

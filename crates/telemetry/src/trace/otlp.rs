@@ -1,13 +1,13 @@
 //! Spans as OTLP has them.
 
-use super::span::{Kind, Span, Status, Value};
+use super::span::{AttributeValue, Span, SpanKind, SpanStatus};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{
     AnyValue, ArrayValue, InstrumentationScope, KeyValue, any_value,
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1 as proto;
-use proto::span::SpanKind;
+use proto::span::SpanKind as ProtoKind;
 use proto::status::StatusCode;
 
 /// Where a parent is told: whether it is known, and whether it is another process's.
@@ -38,8 +38,8 @@ pub(super) fn request(resource: &Resource, spans: Vec<Span>) -> ExportTraceServi
 
 fn span(span: Span) -> proto::Span {
     let kind = match span.kind {
-        Kind::Internal => SpanKind::Internal,
-        Kind::Server => SpanKind::Server,
+        SpanKind::Internal => ProtoKind::Internal,
+        SpanKind::Server => ProtoKind::Server,
     };
     let remote = if span.is_remote { PARENT_IS_REMOTE } else { 0 };
     proto::Span {
@@ -59,22 +59,22 @@ fn span(span: Span) -> proto::Span {
 }
 
 /// Unset is none.
-fn status(status: Status) -> Option<proto::Status> {
+fn status(status: SpanStatus) -> Option<proto::Status> {
     let (code, message) = match status {
-        Status::Unset => return None,
-        Status::Ok => (StatusCode::Ok, ""),
-        Status::Error(why) => (StatusCode::Error, why),
+        SpanStatus::Unset => return None,
+        SpanStatus::Ok => (StatusCode::Ok, ""),
+        SpanStatus::Error(why) => (StatusCode::Error, why),
     };
     Some(proto::Status { code: code.into(), message: message.to_owned() })
 }
 
-fn attribute(key: &str, value: Value) -> KeyValue {
+fn attribute(key: &str, value: AttributeValue) -> KeyValue {
     let text = |text: String| any_value::Value::StringValue(text);
     let value = match value {
-        Value::Flag(flag) => any_value::Value::BoolValue(flag),
-        Value::Number(number) => any_value::Value::IntValue(number),
-        Value::Text(words) => text(words.into_owned()),
-        Value::List(words) => {
+        AttributeValue::Flag(flag) => any_value::Value::BoolValue(flag),
+        AttributeValue::Number(number) => any_value::Value::IntValue(number),
+        AttributeValue::Text(words) => text(words.into_owned()),
+        AttributeValue::List(words) => {
             let values = words.into_iter().map(|word| AnyValue { value: Some(text(word.into())) });
             any_value::Value::ArrayValue(ArrayValue { values: values.collect() })
         }

@@ -26,16 +26,16 @@ impl Sampler {
     /// Whether a trace of this name that begins here is followed.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "it looks at the lower half")]
-    pub(super) fn takes(self, trace: TraceId) -> bool {
+    pub(super) fn is_sampled(self, trace: TraceId) -> bool {
         (trace.bits() as u64) >> 1 < self.below
     }
 
     /// The trace that a request belongs to, if it is followed.
     #[inline]
-    pub(super) fn follows(self, parent: Option<&Parent>) -> Option<TraceId> {
+    pub(super) fn sample(self, parent: Option<&Parent>) -> Option<TraceId> {
         match parent {
             Some(parent) => parent.is_sampled.then_some(parent.trace),
-            None => Some(TraceId::random()).filter(|trace| self.takes(*trace)),
+            None => Some(TraceId::random()).filter(|trace| self.is_sampled(*trace)),
         }
     }
 }

@@ -6,21 +6,21 @@ use std::borrow::Cow;
 
 /// Where in a conversation a span stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SpanKind {
     Internal,
     Server,
 }
 
 /// How it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
+pub(crate) enum SpanStatus {
     Unset,
     Ok,
     Error(&'static str),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum AttributeValue {
     Flag(bool),
     Number(i64),
     Text(Cow<'static, str>),
@@ -37,14 +37,14 @@ pub(crate) struct Span {
     pub is_remote: bool,
     pub state: Option<Box<str>>,
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: SpanKind,
     pub began: Timestamp,
     pub ended: Timestamp,
-    pub attributes: Vec<(&'static str, Value)>,
-    pub status: Status,
+    pub attributes: Vec<(&'static str, AttributeValue)>,
+    pub status: SpanStatus,
 }
 
-impl Value {
+impl AttributeValue {
     /// A number as OpenTelemetry has it, which knows no larger ones.
     pub fn count(number: u64) -> Self {
         Self::Number(i64::try_from(number).unwrap_or(i64::MAX))

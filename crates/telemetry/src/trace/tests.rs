@@ -1,9 +1,10 @@
 //! Contexts, samplers and queues by themselves, and what a request pays that is not followed.
 
 use super::context::{Parent, SpanId, TRACEPARENT, TRACESTATE, TraceId, state, traceparent};
-use super::queue::{MOST, Outlet};
+use super::queue::{MOST, TraceReceiver};
 use super::sampler::Sampler;
-use super::{Door, Keeper, TraceFigures, Tracer};
+use super::{CounterStore, TraceMetrics, Tracer};
+use crate::Frontend;
 use crate::settings::otel::OnLimit;
 use hivemind_core::{Clock, MonotonicClock};
 use http::{HeaderMap, HeaderValue};
@@ -15,10 +16,10 @@ use std::sync::atomic::Ordering;
 const SAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const UNSAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
-fn tracer(rate: f64) -> (Arc<Tracer>, Outlet, Arc<TraceFigures>) {
-    let figures = Arc::<TraceFigures>::default();
-    let (tracer, outlet) = Tracer::new(rate, Keeper::Memory, OnLimit::Unset, Arc::clone(&figures));
-    (tracer, outlet, figures)
+fn tracer(rate: f64) -> (Arc<Tracer>, TraceReceiver, Arc<TraceMetrics>) {
+    let metrics = Arc::<TraceMetrics>::default();
+    let (tracer, receiver) = Tracer::new(rate, CounterStore::Memory, OnLimit::Unset, Arc::clone(&metrics));
+    (tracer, receiver, metrics)
 }
 
 fn with(lines: &[(&'static str, &str)]) -> HeaderMap {
@@ -148,11 +149,11 @@ proptest! {
     ) {
         let id = |high: u64| TraceId::new(u128::from(high) << 64 | u128::from(low));
         let Some(trace) = id(high | 1) else { return Ok(()) };
-        prop_assert!(Sampler::new(1.0).takes(trace));
-        prop_assert!(!Sampler::new(0.0).takes(trace));
+        prop_assert!(Sampler::new(1.0).is_sampled(trace));
+        prop_assert!(!Sampler::new(0.0).is_sampled(trace));
         let (less, more) = (rates.0.min(rates.1), rates.0.max(rates.1));
-        prop_assert!(!Sampler::new(less).takes(trace) || Sampler::new(more).takes(trace));
-        prop_assert_eq!(Sampler::new(less).takes(trace), Sampler::new(less).takes(id(!high | 1).unwrap()));
+        prop_assert!(!Sampler::new(less).is_sampled(trace) || Sampler::new(more).is_sampled(trace));
+        prop_assert_eq!(Sampler::new(less).is_sampled(trace), Sampler::new(less).is_sampled(id(!high | 1).unwrap()));
     }
 }
 
@@ -162,11 +163,11 @@ fn a_parent_decides_for_what_comes_of_it() {
     for rate in [0.0, 0.5, 1.0] {
         let sampler = Sampler::new(rate);
         let (followed, left) = (Parent::read(SAMPLED.as_bytes()), Parent::read(UNSAMPLED.as_bytes()));
-        assert_eq!(sampler.follows(followed.as_ref()), followed.map(|parent| parent.trace));
-        assert_eq!(sampler.follows(left.as_ref()), None);
+        assert_eq!(sampler.sample(followed.as_ref()), followed.map(|parent| parent.trace));
+        assert_eq!(sampler.sample(left.as_ref()), None);
     }
-    assert_eq!(Sampler::new(0.0).follows(None), None);
-    assert!(Sampler::new(1.0).follows(None).is_some());
+    assert_eq!(Sampler::new(0.0).sample(None), None);
+    assert!(Sampler::new(1.0).sample(None).is_some());
 }
 
 // Seen failing on: a rate that is not heeded.
@@ -174,7 +175,7 @@ fn a_parent_decides_for_what_comes_of_it() {
 fn a_rate_is_kept_over_many_traces() {
     for (rate, between) in [(0.25, 2_200..2_800), (0.01, 60..150)] {
         let sampler = Sampler::new(rate);
-        let followed = (0..10_000).filter(|_| sampler.follows(None).is_some()).count();
+        let followed = (0..10_000).filter(|_| sampler.sample(None).is_some()).count();
         assert!(between.contains(&followed), "{followed} of 10000 at {rate}");
     }
 }
@@ -182,14 +183,14 @@ fn a_rate_is_kept_over_many_traces() {
 // Seen failing on: a queue of twice the length, and drops that are not counted.
 #[test]
 fn what_finds_no_room_is_dropped_and_counted_and_what_found_it_is_told() {
-    let (tracer, mut outlet, figures) = tracer(1.0);
+    let (tracer, mut receiver, metrics) = tracer(1.0);
     for _ in 0..MOST + 7 {
-        drop(tracer.check(&HeaderMap::new(), Door::Grpc));
+        drop(tracer.start_span(&HeaderMap::new(), Frontend::Grpc));
     }
-    assert_eq!(figures.queue_full.load(Ordering::Relaxed), 7);
-    assert_eq!(std::iter::from_fn(|| outlet.take()).count(), MOST);
-    drop(tracer.check(&HeaderMap::new(), Door::Grpc));
-    assert!(outlet.take().is_some(), "there is room again");
+    assert_eq!(metrics.queue_full.load(Ordering::Relaxed), 7);
+    assert_eq!(std::iter::from_fn(|| receiver.take()).count(), MOST);
+    drop(tracer.start_span(&HeaderMap::new(), Frontend::Grpc));
+    assert!(receiver.take().is_some(), "there is room again");
 }
 
 // Seen failing on: nobody woken.
@@ -198,7 +199,7 @@ async fn whoever_sends_is_woken_when_the_queue_is_half_full_and_not_before() {
     let (tracer, _outlet, _) = tracer(1.0);
     let mut told = 0;
     while tokio::time::timeout(std::time::Duration::from_secs(1), tracer.queue.half_full()).await.is_err() {
-        drop(tracer.check(&HeaderMap::new(), Door::Grpc));
+        drop(tracer.start_span(&HeaderMap::new(), Frontend::Grpc));
         told += 1;
         assert!(told <= MOST / 2, "nobody is woken");
     }
@@ -228,7 +229,7 @@ fn cost(tracer: Option<&Arc<Tracer>>, headers: &HeaderMap) -> f64 {
         let from = MonotonicClock.now();
         for _ in 0..times {
             let tracer = black_box(tracer);
-            let check = tracer.and_then(|tracer| tracer.check(black_box(headers), Door::Grpc));
+            let check = tracer.and_then(|tracer| tracer.start_span(black_box(headers), Frontend::Grpc));
             assert!(black_box(check).is_none());
         }
         MonotonicClock.now().since(from).as_secs_f64() * 1e9 / f64::from(times)
@@ -236,7 +237,7 @@ fn cost(tracer: Option<&Arc<Tracer>>, headers: &HeaderMap) -> f64 {
     (0..rounds).map(round).fold(f64::INFINITY, f64::min)
 }
 
-// By `cargo test --release -p hivemind-rl --lib pays_under -- --nocapture`; docs/decisions/018 has the figures. As tests are
+// By `cargo test --release -p hivemind-rl --lib pays_under -- --nocapture`; docs/decisions/018 has the metrics. As tests are
 // built otherwise it is not the product's speed, and only that nothing is allocated is asked.
 // Seen failing on: a check that is begun before it is known whether it is followed.
 #[test]
@@ -252,7 +253,7 @@ fn a_request_that_is_not_followed_pays_under_100_ns_and_allocates_nothing() {
         println!("{name}: {nanos:.1} ns");
         assert!(cfg!(debug_assertions) || nanos < 100.0, "{name}: {nanos:.1} ns");
         let allocated = allocation_counter::measure(|| {
-            let check = tracer.and_then(|tracer| tracer.check(&headers, Door::Grpc));
+            let check = tracer.and_then(|tracer| tracer.start_span(&headers, Frontend::Grpc));
             assert!(check.is_none());
         });
         assert_eq!(allocated.count_total, 0, "{name}");

@@ -1,11 +1,12 @@
 //! Follows checks, and rounds of the mesh.
 
-use super::check::{Check, Door};
 use super::context::{Parent, SpanId, TraceId};
-use super::figures::TraceFigures;
-use super::queue::{Outlet, Queue, Told};
+use super::decision_span::DecisionSpan;
+use super::metrics::TraceMetrics;
+use super::queue::{TraceItem, TraceQueue, TraceReceiver};
 use super::sampler::Sampler;
-use super::span::{Kind, Span, Status, Value};
+use super::span::{AttributeValue, Span, SpanKind, SpanStatus};
+use crate::Frontend;
 use crate::settings::otel::OnLimit;
 use hivemind_core::Timestamp;
 use http::HeaderMap;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 /// Who keeps the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeper {
+pub enum CounterStore {
     Memory,
     Mesh,
     Redis,
@@ -24,38 +25,38 @@ pub enum Keeper {
 #[derive(Debug)]
 pub struct Tracer {
     sampler: Sampler,
-    pub(super) queue: Queue,
-    pub(super) keeper: Keeper,
+    pub(super) queue: TraceQueue,
+    pub(super) store: CounterStore,
     pub(super) on_limit: OnLimit,
 }
 
 impl Tracer {
     pub fn new(
         rate: f64,
-        keeper: Keeper,
+        store: CounterStore,
         on_limit: OnLimit,
-        figures: Arc<TraceFigures>,
-    ) -> (Arc<Self>, Outlet) {
-        let (queue, outlet) = Queue::new(figures);
-        (Arc::new(Self { sampler: Sampler::new(rate), queue, keeper, on_limit }), outlet)
+        metrics: Arc<TraceMetrics>,
+    ) -> (Arc<Self>, TraceReceiver) {
+        let (queue, receiver) = TraceQueue::new(metrics);
+        (Arc::new(Self { sampler: Sampler::new(rate), queue, store, on_limit }), receiver)
     }
 
     /// Begins to follow the check of a request with these headers; none where it is not followed.
     #[inline]
-    pub fn check(self: &Arc<Self>, headers: &HeaderMap, door: Door) -> Option<Check> {
+    pub fn start_span(self: &Arc<Self>, headers: &HeaderMap, frontend: Frontend) -> Option<DecisionSpan> {
         let parent = Parent::of(headers);
-        let trace = self.sampler.follows(parent.as_ref())?;
-        Some(Check::begin(self, trace, parent.as_ref(), headers, door))
+        let trace = self.sampler.sample(parent.as_ref())?;
+        Some(DecisionSpan::start(self, trace, parent.as_ref(), headers, frontend))
     }
 
     /// Tells of a round that the mesh has made, if it is followed.
-    pub fn round(
+    pub fn record_round(
         &self,
         name: &'static str,
         (began, took): (Timestamp, Duration),
-        attributes: Vec<(&'static str, Value)>,
+        attributes: Vec<(&'static str, AttributeValue)>,
     ) {
-        let Some(trace) = self.sampler.follows(None) else { return };
+        let Some(trace) = self.sampler.sample(None) else { return };
         let span = Span {
             trace,
             id: SpanId::random(),
@@ -63,18 +64,18 @@ impl Tracer {
             is_remote: false,
             state: None,
             name,
-            kind: Kind::Internal,
+            kind: SpanKind::Internal,
             began,
             ended: began.saturating_add(took),
             attributes,
-            status: Status::Unset,
+            status: SpanStatus::Unset,
         };
-        self.queue.push(Told::Span(Box::new(span)));
+        self.queue.push(TraceItem::Span(Box::new(span)));
     }
 }
 
 /// A span of its own for a part of another.
-pub(super) fn within(of: (TraceId, SpanId), name: &'static str, from: Timestamp, to: Timestamp) -> Span {
+pub(super) fn child_span(of: (TraceId, SpanId), name: &'static str, from: Timestamp, to: Timestamp) -> Span {
     let (trace, parent) = of;
     Span {
         trace,
@@ -83,10 +84,10 @@ pub(super) fn within(of: (TraceId, SpanId), name: &'static str, from: Timestamp,
         is_remote: false,
         state: None,
         name,
-        kind: Kind::Internal,
+        kind: SpanKind::Internal,
         began: from,
         ended: to.max(from),
         attributes: Vec::new(),
-        status: Status::Unset,
+        status: SpanStatus::Unset,
     }
 }

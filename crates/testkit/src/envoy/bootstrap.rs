@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// What differs from test to test: fields laid over ours, and further filters.
+/// The differences of one test: fields merged over the defaults, and further filters.
 #[derive(Default)]
 pub struct Bootstrap {
     pub route: Vec<Value>,
@@ -30,7 +30,7 @@ impl Bootstrap {
         let manager = json!({
             "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
             "stat_prefix": "ingress",
-            // The client's address is what the header says, so that a test can be several clients.
+            // The client's address is taken from the header, so that a test can act as several clients.
             "use_remote_address": true,
             "xff_num_trusted_hops": 1,
             "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": routes}]},
@@ -58,7 +58,7 @@ impl Bootstrap {
     }
 }
 
-fn rate_limit_filter(differing: Vec<Value>) -> Value {
+fn rate_limit_filter(overrides: Vec<Value>) -> Value {
     let mut config = json!({
         "@type": "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit",
         "domain": "test",
@@ -69,7 +69,7 @@ fn rate_limit_filter(differing: Vec<Value>) -> Value {
             "grpc_service": {"envoy_grpc": {"cluster_name": "hivemind"}},
         },
     });
-    for fields in differing {
+    for fields in overrides {
         merge(&mut config, fields);
     }
     json!({"name": "envoy.filters.http.ratelimit", "typed_config": config})
@@ -95,7 +95,7 @@ pub fn address(at: SocketAddr) -> Value {
     json!({"socket_address": {"address": at.ip().to_string(), "port_value": at.port()}})
 }
 
-/// Lays fields over others: maps are merged, a null takes a field away, anything else replaces.
+/// Merges fields over others: maps are merged, a null removes a field, any other value replaces.
 pub fn merge(into: &mut Value, from: Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {

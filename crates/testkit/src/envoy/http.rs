@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a test needs: a connection that stays open, one request at a time.
+//! A minimal HTTP/1.1 client: a connection that stays open, one request at a time.
 
 use super::deadline::DEADLINE;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 pub type Headers = Vec<(String, String)>;
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
@@ -19,12 +19,12 @@ pub struct Response {
 
 impl Response {
     pub fn header(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(known, _)| known == name);
+        let found = self.headers.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// A header as the upstream got it: it answers with those of the request.
-    pub fn seen_upstream(&self, name: &str) -> Option<&str> {
+    /// A request header as the upstream received it: the upstream responds with the request's headers.
+    pub fn upstream_header(&self, name: &str) -> Option<&str> {
         self.body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 }
@@ -65,7 +65,7 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
-/// A line without its end. A connection that was closed instead is an error.
+/// A line without its line break. A closed connection is an error.
 pub fn read_line(stream: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
     if stream.read_line(&mut line)? == 0 {
@@ -75,7 +75,7 @@ pub fn read_line(stream: &mut impl BufRead) -> io::Result<String> {
     Ok(line)
 }
 
-/// Names in small letters, with their values, up to the empty line.
+/// Headers up to the empty line, with lower-case names.
 pub fn read_headers(stream: &mut impl BufRead) -> io::Result<Headers> {
     let mut headers = Headers::new();
     loop {
@@ -86,7 +86,7 @@ pub fn read_headers(stream: &mut impl BufRead) -> io::Result<Headers> {
 }
 
 fn read_body(stream: &mut impl BufRead, headers: &Headers) -> io::Result<String> {
-    let of = |name| headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let of = |name| headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let mut body = Vec::new();
     if of("transfer-encoding") == Some("chunked") {
         loop {

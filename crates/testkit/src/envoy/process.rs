@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, ExitStatus};
 
-/// Ended by its own id when dropped, also where a test fails while it still waits for it.
+/// Killed by its own id when dropped, also if a test fails while it waits for it.
 pub struct Process(pub Child);
 
 impl Process {
@@ -10,15 +10,15 @@ impl Process {
         Self(command.spawn().unwrap())
     }
 
-    /// How it ended, if it has.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
+    /// The exit status, if the process has exited.
+    pub fn exit_status(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().unwrap()
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only where it has ended already.
+        // Both fail only if the process has exit_status already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! The Envoy process: where it is found, how it is started, what its admin port tells.
+//! The Envoy process: its binary, its start and its admin port.
 
 use super::deadline::until;
 use super::http::Connection;
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// An Envoy of this test's own, gone when it is dropped.
+/// An Envoy for one test, killed when dropped.
 pub struct Envoy {
     _process: Process,
     admin: PathBuf,
@@ -16,7 +16,8 @@ pub struct Envoy {
 }
 
 impl Envoy {
-    /// Starts one below `folder`; Envoy checks the bootstrap as `--mode validate` does and ends if it is wrong.
+    /// Starts Envoy in `folder`. It validates the bootstrap as `--mode validate` does and exits if it is
+    /// invalid.
     pub fn start(program: &Path, folder: &Path, bootstrap: &Value) -> Self {
         let config = folder.join("envoy.json");
         std::fs::write(&config, bootstrap.to_string()).unwrap();
@@ -25,7 +26,7 @@ impl Envoy {
         let mut process = Process::start(command.arg(config).stdin(Stdio::null()));
         let admin = Self::admin_socket(folder);
         let address = until("Envoy listens", || {
-            if let Some(status) = process.ended() {
+            if let Some(status) = process.exit_status() {
                 panic!("Envoy ended with {status}; its reason is above");
             }
             listening(&admin)
@@ -37,7 +38,7 @@ impl Envoy {
         folder.join("admin.sock")
     }
 
-    /// A counter of Envoy's, 0 as long as nothing was counted.
+    /// The value of an Envoy counter; 0 until something is counted.
     pub fn counted(&self, name: &str) -> u64 {
         let path = format!("/stats?filter={}$", name.replace('.', "%5C."));
         let page = Connection::unix(&self.admin).unwrap().get(&path, &[]).unwrap().body;
@@ -46,7 +47,7 @@ impl Envoy {
     }
 }
 
-/// Where it listens, once it is ready to.
+/// The listener's address, once the listener is ready.
 fn listening(admin: &Path) -> Option<SocketAddr> {
     let mut admin = Connection::unix(admin).ok()?;
     if admin.get("/ready", &[]).ok()?.status != 200 {
@@ -59,7 +60,7 @@ fn listening(admin: &Path) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip.parse().ok()?, u16::try_from(port).ok()?))
 }
 
-/// Envoy's binary; none where it is missing and may be.
+/// Envoy's binary, or none if it is missing and may be.
 pub fn program() -> Option<PathBuf> {
     let named = std::env::var_os("HIVEMIND_ENVOY").map(PathBuf::from);
     let installed = crate::repository("target/tools/bin/envoy");

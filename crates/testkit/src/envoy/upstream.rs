@@ -1,5 +1,6 @@
-//! What Envoy protects: a server that answers with the headers of the request as its body,
-//! and with `NAME: VALUE` as a header for each `x-respond-NAME: VALUE` that it was asked with.
+//! The upstream behind Envoy: responds with the request's headers as its body, and with a header `NAME: VALUE`
+//! for each
+//! `x-respond-NAME: VALUE` in the request.
 
 use super::http::{Headers, read_headers, read_line};
 use std::fmt::Write as _;
@@ -11,14 +12,14 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Serves until the test's process ends, and tells its name in each answer as `x-upstream`.
+    /// Serves until the test process ends. Every response has the upstream's name in `x-upstream`.
     pub fn start(name: &'static str) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 std::thread::spawn(move || {
-                    let _ = serve(stream, name); // Envoy may leave whenever it likes.
+                    let _ = serve(stream, name); // Envoy may close at any time.
                 });
             }
         });
@@ -36,10 +37,10 @@ fn serve(stream: TcpStream, name: &str) -> io::Result<()> {
     }
 }
 
-fn answer(name: &str, asked: &Headers) -> String {
+fn answer(name: &str, request: &Headers) -> String {
     let mut headers = String::new();
     let mut body = String::new();
-    for (name, value) in asked {
+    for (name, value) in request {
         let _ = writeln!(body, "{name}: {value}");
         if let Some(name) = name.strip_prefix("x-respond-") {
             let _ = write!(headers, "{name}: {value}\r\n");

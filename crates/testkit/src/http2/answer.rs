@@ -1,4 +1,4 @@
-//! What came back on one stream.
+//! The response on one stream.
 
 use crate::proto::envoy::service::ratelimit::v3::RateLimitResponse;
 use crate::statuses;
@@ -6,13 +6,13 @@ use prost::Message;
 
 pub(super) type Pairs = Vec<(String, String)>;
 
-/// An answer as far as it has come.
+/// A response, complete or not.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     /// Each block of headers: the head, and the trailers if there was a body.
     pub blocks: Vec<Pairs>,
     pub body: Vec<u8>,
-    /// The last frame of it has come.
+    /// Whether the last frame has arrived.
     pub ended: bool,
     /// The reason of a `RST_STREAM`.
     pub reset: Option<u32>,
@@ -22,15 +22,15 @@ impl Answer {
     /// A header or trailer.
     pub fn value(&self, name: &str) -> Option<&str> {
         let mut pairs = self.blocks.iter().flatten();
-        pairs.find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        pairs.find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     pub fn grpc_status(&self) -> Option<u32> {
         self.value("grpc-status").map(|code| code.parse().unwrap())
     }
 
-    /// The answer's message, or why there is none, in a short form.
-    pub fn shown(&self) -> String {
+    /// The response message in the short form, or the reason for its absence.
+    pub fn summary(&self) -> String {
         if let Some(reason) = self.reset {
             return format!("reset {reason}");
         }

@@ -1,10 +1,10 @@
-//! One connection: frames in order, with what came back sorted by stream.
+//! One connection: reads frames in order and sorts the responses by stream.
 
 mod bodies;
 mod flood;
 
 use super::answer::{Answer, Pairs};
-use super::frame::{ACK, END_HEADERS, END_STREAM, Frame, Kind, PADDED, PRIORITY, Setting};
+use super::frame::{ACK, END_HEADERS, END_STREAM, Frame, FrameType, PADDED, PRIORITY, Setting};
 use super::headers::{Headers, framed};
 use crate::{Server, within};
 use httlib_hpack::Decoder;
@@ -15,47 +15,47 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// What a window is unless someone says otherwise.
+/// The default window.
 const WINDOW: i64 = 65_535;
 
 pub struct Connection {
     pub socket: TcpStream,
     unread: Vec<u8>,
     decoder: Decoder<'static>,
-    /// A block that goes on in the next frame.
+    /// A header block that continues in the next frame.
     block: Vec<u8>,
     pub streams: BTreeMap<u32, Answer>,
     /// The first byte of each block of headers.
     pub block_starts: Vec<u8>,
-    /// How many headers came with the order to remember them.
+    /// The number of headers that came with incremental indexing.
     pub block_entries: usize,
     pub pongs: Vec<Vec<u8>>,
-    /// The reason of each `GOAWAY`, in order, with the last stream it promises to answer.
+    /// The reason of each `GOAWAY`, in order, with the last stream it promises to process.
     pub go_aways: Vec<(u32, u32)>,
-    /// How many streams the server takes at once, once it has said so.
+    /// The server's limit of concurrent streams, once it has sent it.
     pub max_streams: Option<u32>,
-    /// Whether it is given credit again for what it has sent.
+    /// Whether the server gets window updates for the bytes that it has sent.
     pub grants: bool,
-    /// Whether it has begun to speak. Before that, not even SETTINGS are acknowledged.
+    /// Whether the preface was sent. Before that, not even SETTINGS are acknowledged.
     spoken: bool,
     next_stream: u32,
-    /// What the server still takes on the connection, and on each stream beyond what it takes at first.
+    /// The remaining send window of the connection, and of each stream relative to its initial window.
     window: i64,
     windows: BTreeMap<u32, i64>,
     first_window: i64,
 }
 
-/// How a connection came to its end.
+/// How a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ConnectionEnd {
     /// `GOAWAY` with this reason, and then closed.
     WentAway(u32),
-    /// Closed or reset without a word.
+    /// Closed or reset without a `GOAWAY`.
     Closed,
 }
 
 impl Connection {
-    /// A socket on which nothing was said yet.
+    /// A socket on which nothing was sent yet.
     pub async fn silent(server: &Server) -> Self {
         Self::silent_at(server.grpc).await
     }
@@ -88,7 +88,7 @@ impl Connection {
         Self::open_with(server, &[]).await
     }
 
-    /// With settings of ours. Nothing is awaited: the server may be slow to accept.
+    /// Connects with settings of the test. Nothing is awaited: the server may accept slowly.
     pub async fn open_with(server: &Server, settings: &[(u16, u32)]) -> Self {
         Self::open_at(server.grpc, settings).await
     }
@@ -115,7 +115,7 @@ impl Connection {
         stream
     }
 
-    /// Begins a call, and leaves its body to the test.
+    /// Begins a call; the test sends the body.
     pub async fn begin(&mut self, headers: &Headers) -> u32 {
         let stream = self.stream();
         self.send(&[headers.frame(stream)]).await;
@@ -129,19 +129,19 @@ impl Connection {
         stream
     }
 
-    /// Sends a call with its whole body, and waits for its answer.
+    /// Sends a call with its whole body and waits for the response.
     pub async fn call(&mut self, headers: &Headers, body: &[u8]) -> Answer {
         let stream = self.start(headers, body).await;
         self.answer(stream).await
     }
 
-    /// Asks once, for descriptors in the short form of the other tests.
+    /// Sends one request, with descriptors in the short form, and returns the response in the short form.
     pub async fn ask(&mut self, domain: &str, text: &str) -> String {
         let message = crate::request(domain, text).encode_to_vec();
-        self.call(&Headers::call(), &framed(&message)).await.shown()
+        self.call(&Headers::call(), &framed(&message)).await.summary()
     }
 
-    /// Waits until a stream has come to its end.
+    /// Waits for the end of a stream.
     pub async fn answer(&mut self, stream: u32) -> Answer {
         loop {
             if let Some(answer) = self.streams.get(&stream).filter(|answer| answer.ended) {
@@ -153,37 +153,37 @@ impl Connection {
         }
     }
 
-    /// Sends a PING and waits until it came back.
+    /// Sends a PING and waits for its acknowledgment.
     pub async fn ping(&mut self) {
-        let known = self.pongs.len();
+        let before = self.pongs.len();
         self.send(&[Frame::ping(*b"hivemind")]).await;
-        while self.pongs.len() == known {
+        while self.pongs.len() == before {
             within("a pong", self.read()).await.expect("a pong");
         }
     }
 
-    /// Waits for the next `GOAWAY`, and says its reason.
+    /// Waits for the next `GOAWAY` and returns its reason.
     pub async fn gone_away(&mut self) -> u32 {
-        let known = self.go_aways.len();
-        while self.go_aways.len() == known {
+        let before = self.go_aways.len();
+        while self.go_aways.len() == before {
             within("a GOAWAY", self.read()).await.expect("a GOAWAY");
         }
         self.go_aways.last().unwrap().0
     }
 
-    /// How a stream was refused, or nothing if its connection ended instead.
+    /// The summary of a refused stream, or none if the connection ended instead.
     pub async fn refusal(&mut self, stream: u32) -> Option<String> {
         loop {
             if let Some(answer) =
                 self.streams.get(&stream).filter(|answer| !answer.blocks.is_empty() || answer.ended)
             {
-                return Some(answer.shown());
+                return Some(answer.summary());
             }
             within("a refusal", self.read()).await?;
         }
     }
 
-    /// Waits until a stream was reset or its connection went away, and says the reason.
+    /// Waits until a stream was reset or its connection went away, and returns the reason.
     pub async fn failed(&mut self, stream: u32) -> u32 {
         loop {
             let reset = self.streams.get(&stream).and_then(|answer| answer.reset);
@@ -195,12 +195,12 @@ impl Connection {
     }
 
     /// Reads until the connection is closed.
-    pub async fn ended(&mut self) -> Ended {
+    pub async fn ended(&mut self) -> ConnectionEnd {
         while within("the connection's end", self.read()).await.is_some() {}
-        self.go_aways.last().map_or(Ended::Closed, |(reason, _)| Ended::WentAway(*reason))
+        self.go_aways.last().map_or(ConnectionEnd::Closed, |(reason, _)| ConnectionEnd::WentAway(*reason))
     }
 
-    /// Reads one frame and sorts it; nothing if the connection is closed.
+    /// Reads one frame and sorts it; none if the connection is closed.
     pub async fn read(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.parse() {
@@ -226,14 +226,14 @@ impl Connection {
         Some(Frame { kind, flags, stream, payload })
     }
 
-    /// Answers what has to be answered; a server that is gone needs none.
+    /// Acknowledges SETTINGS and PING; errors are ignored because the server may be gone.
     async fn reply(&mut self, frame: &Frame) {
         let size = u32::try_from(frame.payload.len()).unwrap();
         let reply = match frame.kind {
             _ if !self.spoken => return,
-            Kind::Settings if !frame.has(ACK) => Frame::new(Kind::Settings, ACK, 0, []),
-            Kind::Ping if !frame.has(ACK) => Frame::new(Kind::Ping, ACK, 0, &frame.payload[..]),
-            Kind::Data if self.grants && size > 0 => Frame::window_update(0, size),
+            FrameType::Settings if !frame.has(ACK) => Frame::new(FrameType::Settings, ACK, 0, []),
+            FrameType::Ping if !frame.has(ACK) => Frame::new(FrameType::Ping, ACK, 0, &frame.payload[..]),
+            FrameType::Data if self.grants && size > 0 => Frame::window_update(0, size),
             _ => return,
         };
         let _ = self.socket.write_all(&reply.bytes()).await;
@@ -242,35 +242,37 @@ impl Connection {
     fn sort(&mut self, frame: &Frame) {
         assert!(frame.payload.len() <= 16_384, "a frame that is larger than we allowed");
         match frame.kind {
-            Kind::Data => {
+            FrameType::Data => {
                 assert!(!frame.has(PADDED), "{frame:?}");
                 self.streams.entry(frame.stream).or_default().body.extend(&frame.payload);
             }
-            Kind::Headers => {
+            FrameType::Headers => {
                 assert!(!frame.has(PADDED | PRIORITY), "{frame:?}");
                 self.block.clone_from(&frame.payload);
             }
-            Kind::Continuation => self.block.extend(&frame.payload),
-            Kind::Reset => {
+            FrameType::Continuation => self.block.extend(&frame.payload),
+            FrameType::Reset => {
                 let answer = self.streams.entry(frame.stream).or_default();
                 (answer.reset, answer.ended) = (Some(frame.word(0)), true);
             }
-            Kind::Ping if frame.has(ACK) => self.pongs.push(frame.payload.clone()),
-            Kind::GoAway => self.go_aways.push((frame.word(4), frame.word(0))),
-            Kind::Settings => {
+            FrameType::Ping if frame.has(ACK) => self.pongs.push(frame.payload.clone()),
+            FrameType::GoAway => self.go_aways.push((frame.word(4), frame.word(0))),
+            FrameType::Settings => {
                 self.first_window =
                     frame.setting(Setting::InitialWindowSize).map_or(self.first_window, i64::from);
                 self.max_streams = frame.setting(Setting::MaxConcurrentStreams).or(self.max_streams);
             }
-            Kind::WindowUpdate if frame.stream == 0 => self.window += i64::from(frame.word(0)),
-            Kind::WindowUpdate => *self.windows.entry(frame.stream).or_default() += i64::from(frame.word(0)),
+            FrameType::WindowUpdate if frame.stream == 0 => self.window += i64::from(frame.word(0)),
+            FrameType::WindowUpdate => {
+                *self.windows.entry(frame.stream).or_default() += i64::from(frame.word(0));
+            }
             _ => {}
         }
-        if matches!(frame.kind, Kind::Headers | Kind::Continuation) && frame.has(END_HEADERS) {
+        if matches!(frame.kind, FrameType::Headers | FrameType::Continuation) && frame.has(END_HEADERS) {
             let pairs = self.decode();
             self.streams.entry(frame.stream).or_default().blocks.push(pairs);
         }
-        if matches!(frame.kind, Kind::Headers | Kind::Data) && frame.has(END_STREAM) {
+        if matches!(frame.kind, FrameType::Headers | FrameType::Data) && frame.has(END_STREAM) {
             self.streams.entry(frame.stream).or_default().ended = true;
         }
     }

@@ -1,4 +1,4 @@
-//! A frame: nine bytes of head, and whatever a test puts into it.
+//! An HTTP/2 frame: nine bytes of header and any payload.
 
 pub const END_STREAM: u8 = 0x1;
 pub const ACK: u8 = 0x1;
@@ -6,9 +6,9 @@ pub const END_HEADERS: u8 = 0x4;
 pub const PADDED: u8 = 0x8;
 pub const PRIORITY: u8 = 0x20;
 
-/// The kinds of frames.
+/// The frame types.
 #[expect(non_snake_case, non_upper_case_globals, reason = "they read like the variants of an enum")]
-pub mod Kind {
+pub mod FrameType {
     pub const Data: u8 = 0;
     pub const Headers: u8 = 1;
     pub const Priority: u8 = 2;
@@ -34,7 +34,7 @@ pub mod reason {
     pub const ENHANCE_YOUR_CALM: u32 = 11;
 }
 
-/// What a peer can set.
+/// The setting identifiers.
 #[expect(non_snake_case, non_upper_case_globals, reason = "they read like the variants of an enum")]
 pub mod Setting {
     pub const HeaderTableSize: u16 = 1;
@@ -59,38 +59,38 @@ impl Frame {
     }
 
     pub fn data(stream: u32, payload: impl Into<Vec<u8>>) -> Self {
-        Self::new(Kind::Data, 0, stream, payload)
+        Self::new(FrameType::Data, 0, stream, payload)
     }
 
-    /// A whole block of headers, with the stream still open.
+    /// A complete header block that leaves the stream open.
     pub fn headers(stream: u32, block: impl Into<Vec<u8>>) -> Self {
-        Self::new(Kind::Headers, END_HEADERS, stream, block)
+        Self::new(FrameType::Headers, END_HEADERS, stream, block)
     }
 
     pub fn reset(stream: u32, reason: u32) -> Self {
-        Self::new(Kind::Reset, 0, stream, reason.to_be_bytes())
+        Self::new(FrameType::Reset, 0, stream, reason.to_be_bytes())
     }
 
     pub fn settings(pairs: &[(u16, u32)]) -> Self {
         let pair = |(key, value): &(u16, u32)| [&key.to_be_bytes()[..], &value.to_be_bytes()].concat();
-        Self::new(Kind::Settings, 0, 0, pairs.iter().flat_map(pair).collect::<Vec<_>>())
+        Self::new(FrameType::Settings, 0, 0, pairs.iter().flat_map(pair).collect::<Vec<_>>())
     }
 
     pub fn ping(payload: [u8; 8]) -> Self {
-        Self::new(Kind::Ping, 0, 0, payload)
+        Self::new(FrameType::Ping, 0, 0, payload)
     }
 
     pub fn window_update(stream: u32, increment: u32) -> Self {
-        Self::new(Kind::WindowUpdate, 0, stream, increment.to_be_bytes())
+        Self::new(FrameType::WindowUpdate, 0, stream, increment.to_be_bytes())
     }
 
-    /// What a frame of settings says of one of them.
+    /// The value of one setting in a SETTINGS frame.
     pub fn setting(&self, key: u16) -> Option<u32> {
         let pair = self.payload.chunks(6).find(|pair| pair.starts_with(&key.to_be_bytes()))?;
         Some(u32::from_be_bytes(pair[2..].try_into().unwrap()))
     }
 
-    /// The same, as the last of its stream.
+    /// The same frame with `END_STREAM`.
     pub fn end(mut self) -> Self {
         self.flags |= END_STREAM;
         self
@@ -100,7 +100,7 @@ impl Frame {
         self.flags & flag != 0
     }
 
-    /// Four bytes of its payload as a number.
+    /// Four bytes of the payload as a number.
     pub fn word(&self, at: usize) -> u32 {
         u32::from_be_bytes(self.payload[at..at + 4].try_into().unwrap())
     }

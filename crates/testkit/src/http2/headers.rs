@@ -1,5 +1,6 @@
-//! A request's headers as they go over the wire: literals, never compressed, in any order and
-//! with any mistake that a test wants.
+//! Request headers as they are encoded on the wire: literals, never compressed, in any order and with any
+//! mistake that
+//! a test wants.
 
 use super::frame::Frame;
 
@@ -8,17 +9,17 @@ pub const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 pub const HEALTH_WATCH: &str = "/grpc.health.v1.Health/Watch";
 pub const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 
-/// Pairs of a name and a value.
+/// Pairs of name and value.
 #[derive(Clone, Debug)]
 pub struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    /// Those of a call of the rate limit service.
+    /// The headers of a rate limit call.
     pub fn call() -> Self {
         Self::of(CALL)
     }
 
-    /// Those of a call of any method.
+    /// The headers of a call of any method.
     pub fn of(path: &str) -> Self {
         let pairs = [
             (":method", "POST"),
@@ -31,15 +32,15 @@ impl Headers {
         Self(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec())
     }
 
-    /// No pairs at all.
+    /// An empty list.
     pub fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// With another value for a name, or one more pair.
+    /// Replaces the value of a name, or adds a pair.
     pub fn with(mut self, name: &str, value: &str) -> Self {
-        match self.0.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => value.clone_into(known),
+        match self.0.iter_mut().find(|(key, _)| key == name) {
+            Some((_, old)) => value.clone_into(old),
             None => self.0.push((name.to_owned(), value.to_owned())),
         }
         self
@@ -50,12 +51,12 @@ impl Headers {
         self
     }
 
-    /// As literals that enter no table.
+    /// Encodes the headers as literals without indexing.
     pub fn block(&self) -> Vec<u8> {
         self.0.iter().flat_map(|(name, value)| literal(0x00, name, value)).collect()
     }
 
-    /// As literals that enter the dynamic table, the last one at its head.
+    /// Encodes the headers as literals with indexing; the last one is at the head of the dynamic table.
     pub fn indexed_block(&self) -> Vec<u8> {
         self.0.iter().flat_map(|(name, value)| literal(0x40, name, value)).collect()
     }
@@ -65,7 +66,7 @@ impl Headers {
     }
 }
 
-/// A header that has a place in a table: the first of the dynamic one is 62.
+/// A reference to a table entry; the dynamic table starts at 62.
 pub fn known(place: u8) -> u8 {
     0x80 + place
 }
@@ -76,7 +77,7 @@ fn literal(kind: u8, name: &str, value: &str) -> Vec<u8> {
 
 fn text(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // RFC 7541, 5.1: what does not fit into seven bits follows in groups of seven, the low ones first.
+    // RFC 7541, 5.1: a number that does not fit into seven bits continues in groups of seven, low bits first.
     match text.len() {
         short @ 0..127 => bytes.push(u8::try_from(short).unwrap()),
         long => {
@@ -93,7 +94,7 @@ fn text(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A message as gRPC frames it: not compressed, its length, its bytes.
+/// A message with its gRPC prefix: not compressed, length, bytes.
 pub fn framed(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
     [&[0][..], &length, message].concat()

@@ -14,7 +14,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    pub(super) const fn told(self) -> (StatusCode, &'static str, &'static str) {
+    pub(super) const fn response_parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::Unknown => (
                 StatusCode::UNAUTHORIZED,
@@ -47,7 +47,7 @@ impl Refusal {
     }
 
     pub(super) fn answer(self) -> Response {
-        let (status, title, detail) = self.told();
+        let (status, title, detail) = self.response_parts();
         let mut response = problem(status, title, detail);
         if self == Self::Unknown {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -32,7 +32,7 @@ impl Running {
     }
 
     fn listen(&self, stays: &Stays) -> Result<Events, NotTaken> {
-        Ok(self.live.listen([0, 0], stays)?.told(Bytes::from_static(b"first")))
+        Ok(self.live.listen([0, 0], stays)?.into_events(Bytes::from_static(b"first")))
     }
 
     async fn pass(&self, seconds: u32) {
@@ -114,7 +114,7 @@ async fn stream_ends_with_its_keys_and_with_the_service() {
     running.in_force.store(1, Ordering::Relaxed);
     assert_eq!(next(&mut events).await.as_deref(), Some("first"));
     assert_eq!(next(&mut events).await, None, "it receives nothing more");
-    let mut events = running.live.listen([1, 0], &stays).unwrap().told(Bytes::from_static(b"first"));
+    let mut events = running.live.listen([1, 0], &stays).unwrap().into_events(Bytes::from_static(b"first"));
     assert!(next(&mut events).await.is_some() && next(&mut events).await.is_some());
     running.close.send(true).unwrap();
     while next(&mut events).await.is_some() {}
@@ -129,7 +129,7 @@ async fn subscriber_receives_its_snapshot_first() {
     let stays = Stays::default();
     let place = running.live.listen([0, 0], &stays).unwrap();
     running.pass(2).await;
-    let mut events = place.told(Bytes::from_static(b"first"));
+    let mut events = place.into_events(Bytes::from_static(b"first"));
     assert_eq!(next(&mut events).await.as_deref(), Some("first"));
     assert_ne!(next(&mut events).await.as_deref(), Some("0"), "that round was before");
     drop(running.live.listen([0, 0], &stays).unwrap());
@@ -146,7 +146,7 @@ async fn panicking_round_ends_all_subscriptions() {
     let stays = Stays::default();
     let (of_task, round) = (Arc::clone(&live), |_| async { panic!("no bodies") });
     let task = tokio::spawn(async move { of_task.run(round, closed).await });
-    let mut events = live.listen([0, 0], &stays).unwrap().told(Bytes::from_static(b"first"));
+    let mut events = live.listen([0, 0], &stays).unwrap().into_events(Bytes::from_static(b"first"));
     assert_eq!(next(&mut events).await.as_deref(), Some("first"));
     assert_eq!(next(&mut events).await, None);
     assert!(task.await.is_err() && stays.are_none());
@@ -167,7 +167,7 @@ async fn hanging_round_is_skipped() {
         (Bytes::from(round.to_string()), [0, 0])
     };
     let task = tokio::spawn(async move { of_task.run(round, closed).await });
-    let mut events = live.listen([0, 0], &stays).unwrap().told(Bytes::from_static(b"first"));
+    let mut events = live.listen([0, 0], &stays).unwrap().into_events(Bytes::from_static(b"first"));
     assert_eq!(next(&mut events).await.as_deref(), Some("first"));
     // One second less than the page waits: `SILENCE_MS` of `live.js`.
     let event = timeout(Duration::from_secs(5), events.0.recv()).await.unwrap();

@@ -2,7 +2,7 @@
 //! value. Hashing the rule's value finds the requests that it matched.
 
 use hivemind_core::{Entry, Rules};
-use hivemind_telemetry::{is_hash, kept};
+use hivemind_telemetry::{is_hash, redact};
 use std::collections::{HashMap, HashSet};
 
 /// The values of rules, by their recorded form.
@@ -24,7 +24,7 @@ impl Named {
             if value.contains('*') && value.bytes().any(|byte| byte != b'*') {
                 named.formed.insert(matcher.key().to_owned());
             }
-            if let (hash, true) = kept(matcher.key(), value) {
+            if let (hash, true) = redact(matcher.key(), value) {
                 let of_key = named.values.entry(matcher.key().to_owned()).or_default();
                 of_key.insert(hash.into_owned(), value.to_owned());
             }

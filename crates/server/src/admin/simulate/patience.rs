@@ -28,7 +28,7 @@ impl Patience {
         self.seen.is_multiple_of(LOOK_EVERY) && self.is_over()
     }
 
-    pub(super) fn told(&self) -> String {
+    pub(super) fn note(&self) -> String {
         format!("Stopped after {} s: later requests are omitted.", self.within.as_secs())
     }
 }

@@ -6,8 +6,9 @@ use crate::config::parse_rules;
 use crate::replay::{Both, Comparison};
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Clock, Descriptor, Limiter, LimiterOptions, ManualClock, Rules, Timestamp};
-use hivemind_telemetry::kept;
-use hivemind_telemetry::ring::{DecisionRing, Door, Head, Part};
+use hivemind_telemetry::Frontend;
+use hivemind_telemetry::redact;
+use hivemind_telemetry::ring::{DecisionHead, DecisionRing, DescriptorOutcome};
 use std::time::Duration;
 
 fn rules() -> Rules {
@@ -58,12 +59,13 @@ fn exceeded_limits_are_noted() {
 }
 
 /// A ring with decisions, each with its frontend, whether it carried its own limit, and its value.
-fn ring(decisions: &[(Door, bool, &str)]) -> DecisionRing {
+fn ring(decisions: &[(Frontend, bool, &str)]) -> DecisionRing {
     let ring = DecisionRing::new(100);
-    for (millis, (door, has_own_limit, value)) in (1..).zip(decisions) {
+    for (millis, (frontend, has_own_limit, value)) in (1..).zip(decisions) {
         let at = Timestamp::from_millis(millis);
-        let (entries, head) = ([("k", *value)], Head { at, door: *door, domain: "d", is_denied: false });
-        let part = Part {
+        let (entries, head) =
+            ([("k", *value)], DecisionHead { at, frontend: *frontend, domain: "d", is_denied: false });
+        let part = DescriptorOutcome {
             entries: &entries,
             hits: 1,
             is_over: false,
@@ -81,14 +83,14 @@ fn ring(decisions: &[(Door, bool, &str)]) -> DecisionRing {
 fn undecidable_requests_are_omitted_with_a_note() {
     let long = "x".repeat(300);
     let ring = ring(&[
-        (Door::Grpc, false, "a"),
-        (Door::Json, false, "a"),
-        (Door::Gateway, false, "a"),
-        (Door::Gateway, false, "b"),
-        (Door::Grpc, true, "a"),
-        (Door::Grpc, false, &long),
+        (Frontend::Grpc, false, "a"),
+        (Frontend::Json, false, "a"),
+        (Frontend::Gateway, false, "a"),
+        (Frontend::Gateway, false, "b"),
+        (Frontend::Grpc, true, "a"),
+        (Frontend::Grpc, false, &long),
     ]);
-    let (mut snapshot, mut all) = (ring.copied(), comparison(100));
+    let (mut snapshot, mut all) = (ring.snapshot(), comparison(100));
     let notes = traffic::recent(&snapshot, &Named::default(), &mut all, Patience::new(WITHIN));
     assert_eq!(all.requests, 3);
     assert_eq!(
@@ -105,7 +107,7 @@ fn undecidable_requests_are_omitted_with_a_note() {
         notes[3],
         "7 decisions since startup were not recorded, because another thread held the ring at that moment."
     );
-    let nothing = DecisionRing::new(10).copied();
+    let nothing = DecisionRing::new(10).snapshot();
     let nothing = traffic::recent(&nothing, &Named::default(), &mut comparison(10), Patience::new(WITHIN));
     assert!(nothing.is_empty());
 }
@@ -116,7 +118,7 @@ fn undecidable_requests_are_omitted_with_a_note() {
 fn partially_recorded_request_is_omitted_with_a_note() {
     let ring = DecisionRing::new(100);
     let one = [("k", "a")];
-    let part = |entries| Part {
+    let part = |entries| DescriptorOutcome {
         entries,
         hits: 1,
         is_over: false,
@@ -124,13 +126,18 @@ fn partially_recorded_request_is_omitted_with_a_note() {
         remaining: None,
         has_own_limit: false,
     };
-    let head = Head { at: Timestamp::from_millis(1), door: Door::Grpc, domain: "d", is_denied: false };
+    let head = DecisionHead {
+        at: Timestamp::from_millis(1),
+        frontend: Frontend::Grpc,
+        domain: "d",
+        is_denied: false,
+    };
     for count in [8, 9] {
         ring.record(&head, vec![part(&one); count].into_iter());
         ring.record(&head, [part(&[("k", "a"); 9][..count])].into_iter());
     }
     let mut all = comparison(100);
-    let notes = traffic::recent(&ring.copied(), &Named::default(), &mut all, Patience::new(WITHIN));
+    let notes = traffic::recent(&ring.snapshot(), &Named::default(), &mut all, Patience::new(WITHIN));
     assert_eq!(all.requests, 2);
     assert_eq!(
         notes[0],
@@ -150,18 +157,19 @@ fn credential_rule_matches_its_recorded_hash() {
     };
     let for_one = format!("- {{key: k, value: {ONE}, rate_limit: {{unit: day, requests_per_unit: 0}}}}\n");
     let other = "sk_live_9xQ39HqLyjWDarjtT1zdp7dc";
-    let ring = ring(&[(Door::Grpc, false, ONE), (Door::Grpc, false, other), (Door::Json, false, "ada")]);
+    let ring =
+        ring(&[(Frontend::Grpc, false, ONE), (Frontend::Grpc, false, other), (Frontend::Json, false, "ada")]);
     let decided = |then: Rules| {
         let rules = Both { now: of(""), then };
         let named = Named::of([&rules.now, &rules.then]);
         let mut all = Comparison::new(rules, 100, OnRefusal::default());
-        let notes = traffic::recent(&ring.copied(), &named, &mut all, Patience::new(WITHIN));
+        let notes = traffic::recent(&ring.snapshot(), &named, &mut all, Patience::new(WITHIN));
         (all, notes)
     };
     let (all, notes) = decided(of(&for_one));
     assert_eq!((all.newly_limited, notes), (1, Vec::new()));
     let (who, _) = all.first(9)[0];
-    assert_eq!(who.entries[0].1, kept("k", ONE).0, "as in the list of decisions");
+    assert_eq!(who.entries[0].1, redact("k", ONE).0, "as in the list of decisions");
     // A hash does not show whether the value matched a pattern: only requests without a whole-value rule are noted.
     let formed = "- {key: k, value: \"sk_live_9*\", rate_limit: {unit: day, requests_per_unit: 0}}\n";
     let (all, notes) = decided(of(&format!("{for_one}{formed}")));
@@ -174,7 +182,7 @@ fn credential_rule_matches_its_recorded_hash() {
 /// Records a decision about `value` on a thread.
 fn remember(ring: &DecisionRing, thread: usize, at: Timestamp, value: &str, is_denied: bool) {
     let entries = [("k", value)];
-    let part = Part {
+    let part = DescriptorOutcome {
         entries: &entries,
         hits: 1,
         is_over: is_denied,
@@ -182,7 +190,11 @@ fn remember(ring: &DecisionRing, thread: usize, at: Timestamp, value: &str, is_d
         remaining: None,
         has_own_limit: false,
     };
-    ring.write(thread, &Head { at, door: Door::Grpc, domain: "d", is_denied }, [part].into_iter());
+    ring.write(
+        thread,
+        &DecisionHead { at, frontend: Frontend::Grpc, domain: "d", is_denied },
+        [part].into_iter(),
+    );
 }
 
 // Fails when times are truncated to milliseconds: then a bucket that refills every 250 µs refuses 3 of 4 requests too
@@ -211,7 +223,7 @@ fn simulation_of_the_same_rules_matches_what_happened() {
         }
         assert!(happened.0 > 100 && happened.1 > 100, "{happened:?}: both outcomes occur");
         let mut all = Comparison::new(Both { now: rules.clone(), then: rules }, 100, OnRefusal::default());
-        let notes = traffic::recent(&ring.copied(), &Named::default(), &mut all, Patience::new(WITHIN));
+        let notes = traffic::recent(&ring.snapshot(), &Named::default(), &mut all, Patience::new(WITHIN));
         assert!(notes.is_empty(), "{notes:?}");
         assert_eq!((all.total.now.allowed, all.total.now.limited), happened, "{limit}");
         assert_eq!(all.total.now, all.total.then);
@@ -233,7 +245,7 @@ fn requests_of_unknown_order_are_noted() {
             remember(&ring, *thread, Timestamp::from_nanos(1_000_000 + micros * 1_000), value, false);
         }
         let notes =
-            traffic::recent(&ring.copied(), &Named::default(), &mut comparison(100), Patience::new(WITHIN));
+            traffic::recent(&ring.snapshot(), &Named::default(), &mut comparison(100), Patience::new(WITHIN));
         let expected = format!("{noted} requests arrived at the same moment as another of the same client");
         assert_eq!(notes.len(), usize::from(noted > 0), "{decisions:?}: {notes:?}");
         assert!(notes.iter().all(|note| note.starts_with(&expected)), "{decisions:?}: {notes:?}");

@@ -5,7 +5,8 @@ use super::patience::Patience;
 use crate::replay::{AccessLog, Comparison, Lines, Malformed, Recorded};
 use hivemind_core::store::Op;
 use hivemind_core::{Cost, Descriptor, Entry, Rules};
-use hivemind_telemetry::ring::{Door, Lacks, Mark, Remembered, RememberedPart, Snapshot};
+use hivemind_telemetry::Frontend;
+use hivemind_telemetry::ring::{DecisionRecord, DescriptorRecord, RecordRef, Snapshot, Truncation};
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -101,7 +102,7 @@ impl Log {
             let entries = recorded.entries();
             comparison.decide(recorded.at(), &recorded.domain, &[recorded.descriptor(&entries)]);
             if patience.is_over_after_one_more() {
-                return Ok(vec![patience.told()]);
+                return Ok(vec![patience.note()]);
             }
         }
         Ok(Vec::new())
@@ -128,13 +129,13 @@ pub(super) fn recent(
     mut patience: Patience,
 ) -> Vec<String> {
     let [mut of_gateway, mut with_limits, mut lacking, mut cut, mut hashed, mut concurrent] = [0_u64; 6];
-    let mut near: VecDeque<(Mark<'_>, Remembered<'_>)> = VecDeque::new();
+    let mut near: VecDeque<(RecordRef<'_>, DecisionRecord<'_>)> = VecDeque::new();
     let mut notes = Vec::new();
     let since = ring.whole_since();
     let all = ring.newest_first();
     for mark in all.iter().rev().filter(|mark| mark.at >= since) {
         let Some(decision) = mark.read() else { continue };
-        if decision.door == Door::Gateway {
+        if decision.frontend == Frontend::Gateway {
             of_gateway += 1;
             continue;
         }
@@ -142,27 +143,27 @@ pub(super) fn recent(
             with_limits += 1;
             continue;
         }
-        match decision.lacks {
-            Lacks::Parts => {
+        match decision.truncation {
+            Truncation::Entries => {
                 lacking += 1;
                 continue;
             }
-            Lacks::Texts => cut += 1,
-            Lacks::Nothing => {}
+            Truncation::Values => cut += 1,
+            Truncation::None => {}
         }
         let may_be_missed =
-            |part: &RememberedPart<'_>| part.entries.iter().any(|entry| named.may_miss(*entry));
+            |part: &DescriptorRecord<'_>| part.entries.iter().any(|entry| named.may_miss(*entry));
         hashed += u64::from(decision.is_hashed && decision.parts.iter().any(may_be_missed));
         decide(&decision, named, comparison);
         near.retain(|(earlier, _)| mark.at.since(earlier.at) <= SAME_MOMENT);
-        let is_in_doubt = |(earlier, other): &(Mark<'_>, Remembered<'_>)| {
+        let is_in_doubt = |(earlier, other): &(RecordRef<'_>, DecisionRecord<'_>)| {
             earlier.shard != mark.shard && is_of_one_client(other, &decision)
         };
         concurrent += u64::from(near.iter().any(is_in_doubt));
         near.truncate(MOST_NEAR);
         near.push_front((*mark, decision));
         if patience.is_over_after_one_more() {
-            notes.push(patience.told());
+            notes.push(patience.note());
             break;
         }
     }
@@ -193,12 +194,12 @@ pub(super) fn recent(
     notes
 }
 
-fn is_of_one_client(one: &Remembered<'_>, other: &Remembered<'_>) -> bool {
-    let is_other = |part: &RememberedPart<'_>| other.parts.iter().any(|its| its.entries == part.entries);
+fn is_of_one_client(one: &DecisionRecord<'_>, other: &DecisionRecord<'_>) -> bool {
+    let is_other = |part: &DescriptorRecord<'_>| other.parts.iter().any(|its| its.entries == part.entries);
     one.domain == other.domain && one.parts.iter().any(is_other)
 }
 
-fn decide(decision: &Remembered<'_>, named: &Named, comparison: &mut Comparison) {
+fn decide(decision: &DecisionRecord<'_>, named: &Named, comparison: &mut Comparison) {
     // Most have no hash, and stay unchanged.
     let hashed = if decision.is_hashed { decision.parts.as_slice() } else { &[] };
     let found: Vec<Vec<Entry<'_>>> =

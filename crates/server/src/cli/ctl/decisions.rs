@@ -4,7 +4,7 @@ use super::paged::{Paged, with_next};
 use super::table::{Table, each, is_display_hash, marked, moment, text};
 use crate::cli::client::Question;
 use clap::Args;
-use hivemind_telemetry::hashed;
+use hivemind_telemetry::hash_value;
 use serde_json::Value;
 
 /// List the most recent decisions, newest first
@@ -43,7 +43,7 @@ impl Decisions {
         let value = self
             .value
             .as_ref()
-            .map(|value| if is_display_hash(value) { value.clone() } else { hashed(value) });
+            .map(|value| if is_display_hash(value) { value.clone() } else { hash_value(value) });
         self.page.of(question.with("value", value.as_deref()))
     }
 }

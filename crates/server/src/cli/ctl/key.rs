@@ -1,6 +1,6 @@
 //! `hivemind ctl key`: looks up and changes one key.
 
-mod told;
+mod output;
 
 use crate::cli::client::Question;
 use crate::cli::ctl::table::{each, is_display_hash};
@@ -123,11 +123,11 @@ impl Key {
 
     pub(super) fn shown(&self, body: &Value) -> String {
         match &self.command {
-            Command::Get(_) => told::looked_up(body),
-            Command::Reset(_) => told::reset(body),
-            Command::Grant { .. } => told::granted(body),
-            Command::Block { .. } => told::blocked(body),
-            Command::Unblock(_) => told::unblocked(body),
+            Command::Get(_) => output::looked_up(body),
+            Command::Reset(_) => output::reset(body),
+            Command::Grant { .. } => output::granted(body),
+            Command::Block { .. } => output::blocked(body),
+            Command::Unblock(_) => output::unblocked(body),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The page about rules and the code say the same.
+//! Tests that docs/reference/rules.md agrees with the code.
 
 use super::super::limit_reader::{LIMIT_KEYS, REPLACES_KEYS};
 use super::super::response_reader::{QUOTA_KEYS, RESPONSE_KEYS};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../../../../docs/reference/rules.md");
 
-/// The reference's keys, wherever they are accepted.
+/// The keys of the reference service.
 const OF_THE_REFERENCE: &[&str] = &[
     "domain",
     "key",
@@ -36,9 +36,9 @@ pub(super) fn rows(heading: &str, head: &str) -> Vec<Vec<&'static str>> {
     rows.map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
 }
 
-// Seen failing on: a row left out, one of a key that is not there, and one without its mark.
+// Seen failing on: a missing row, a row of a key that does not exist, and a row without its mark.
 #[test]
-fn every_key_of_the_language_is_on_the_page_and_no_other() {
+fn page_lists_exactly_the_keys_of_the_rule_language() {
     for (heading, head, keys) in [
         ("## The file", "key", FILE_KEYS),
         ("## A descriptor", "key", DESCRIPTOR_KEYS),
@@ -50,7 +50,7 @@ fn every_key_of_the_language_is_on_the_page_and_no_other() {
         let rows = rows(heading, head);
         let page: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
         assert_eq!(page, keys.iter().copied().collect(), "{heading}, {head}");
-        assert_eq!(page.len(), rows.len(), "{heading}: a key is there twice");
+        assert_eq!(page.len(), rows.len(), "{heading}: duplicate key");
         for row in rows.iter().filter(|_| head == "key") {
             let ours = row[3].starts_with("**Ours.**");
             assert_eq!(ours, !OF_THE_REFERENCE.contains(&row[0].trim_matches('`')), "whose is {}?", row[0]);
@@ -60,7 +60,7 @@ fn every_key_of_the_language_is_on_the_page_and_no_other() {
 
 // Seen failing on: `untl: minute` in an example.
 #[test]
-fn every_example_on_the_page_is_loaded_without_a_warning() {
+fn page_examples_load_without_warnings() {
     let examples: Vec<&str> = PAGE
         .split("```yaml\n")
         .skip(1)
@@ -75,9 +75,9 @@ fn every_example_on_the_page_is_loaded_without_a_warning() {
     }
 }
 
-// Seen failing on: a cause in other words, and a row whose rule is sound.
+// Seen failing on: a reworded cause, and a row whose rule is valid.
 #[test]
-fn every_mistake_on_the_page_is_refused_in_its_words() {
+fn page_mistakes_are_rejected_with_their_causes() {
     let rows = rows("## What is refused, and what to write instead", "in a descriptor");
     assert!(rows.len() > 25, "{} mistakes were found", rows.len());
     for row in rows {

@@ -1,5 +1,5 @@
-//! The columns of types and defaults on the page about rules: the types are the schema's, and both are tried out on the
-//! reader, with what is right and with what is not.
+//! Tests of the type and default columns of docs/reference/rules.md. Types are compared with the schema; both columns
+//! are tried on the reader, with valid and with invalid values.
 
 use super::super::rule_files::parse_rules;
 use super::super::rule_schema;
@@ -9,7 +9,7 @@ use hivemind_config::reference::CONFIGURATION;
 use hivemind_core::Consistency;
 use serde_json::{Value, json};
 
-/// Each table of the page: where it is, its schema, and a file of rules with the place that has its keys.
+/// Each table of the page: its heading, its first column, its schema, and a rule file with the place of its keys.
 const TABLES: [(&str, &str, &str, &str, &str); 6] = [
     ("## The file", "key", "", r#"{"domain": "d", "descriptors": []}"#, ""),
     (
@@ -49,7 +49,7 @@ const TABLES: [(&str, &str, &str, &str, &str); 6] = [
     ),
 ];
 
-/// What the page calls a value of this schema.
+/// The page's name for a value of this schema.
 fn type_of(schema: &Value) -> String {
     let named = |reference: &Value| match reference["$ref"].as_str().unwrap_or_default() {
         "#/definitions/limit" => ("limit", "list of limits"),
@@ -77,7 +77,7 @@ fn type_of(schema: &Value) -> String {
     }
 }
 
-/// Values of a type, one that is no value of it, and one that is no default.
+/// Valid values of a type, an invalid value, and a value that is not the default.
 fn samples(kind: &str) -> (Vec<Value>, Value, Value) {
     if let Some((least, most)) = kind.split_once(" to ") {
         let (least, most): (u64, u64) = (least.parse().unwrap(), most.parse().unwrap());
@@ -98,7 +98,7 @@ fn samples(kind: &str) -> (Vec<Value>, Value, Value) {
     }
 }
 
-/// The rules of a file in which a key has this value, or is not there; none if they are refused.
+/// The rules of a file in which a key has this value or is absent; none if they are rejected.
 fn rules(file: &str, place: &str, key: &str, value: Option<&Value>) -> Option<String> {
     let mut file: Value = serde_json::from_str(file).unwrap();
     let section = file.pointer_mut(place).unwrap().as_object_mut().unwrap();
@@ -114,29 +114,29 @@ fn rules(file: &str, place: &str, key: &str, value: Option<&Value>) -> Option<St
     parse_rules("rules.yaml", &file.to_string()).ok().map(|loaded| format!("{:#?}", loaded.ruleset))
 }
 
-/// Whether a key takes what its type on the page says, and nothing else.
+/// Checks that a key accepts the type that the page names, and nothing else.
 fn mistake_of_type(schema: &Value, file: &str, place: &str, row: &[&str]) -> Option<String> {
     let (key, kind) = (row[0].trim_matches('`'), row[1]);
     let of_schema = type_of(&schema["properties"][key]);
     if of_schema != kind {
-        return Some(format!("`{key}` is {kind}, and in the schema {of_schema}"));
+        return Some(format!("`{key}` is {kind} on the page, but {of_schema} in the schema"));
     }
     let (right, wrong, _) = samples(kind);
     let is_taken = |value: &Value| rules(file, place, key, Some(value)).is_some();
     if let Some(value) = right.iter().find(|value| !is_taken(value)) {
-        return Some(format!("`{key}` is {kind}, and {value} is refused"));
+        return Some(format!("`{key}` is {kind}, but {value} is rejected"));
     }
-    is_taken(&wrong).then(|| format!("`{key}` is {kind}, and {wrong} is taken"))
+    is_taken(&wrong).then(|| format!("`{key}` is {kind}, but {wrong} is accepted"))
 }
 
-/// Whether the rules are the same without a key and with what the page says it then is.
+/// Checks that omitting a key gives the same rules as its default on the page.
 fn mistake_of_default(file: &str, place: &str, row: &[&str]) -> Option<String> {
     let (key, kind, cell) = (row[0].trim_matches('`'), row[1], row[2]);
     let usual = rules(file, place, key, None);
     if usual.is_none() != (cell == "required") {
         return Some(format!(
-            "`{key}` is {cell}, and without it a file is {}",
-            if usual.is_none() { "refused" } else { "taken" }
+            "`{key}` is {cell}, but without it a file is {}",
+            if usual.is_none() { "rejected" } else { "accepted" }
         ));
     }
     let Some(value) = cell.strip_prefix('`').and_then(|cell| cell.strip_suffix('`')) else {
@@ -144,10 +144,10 @@ fn mistake_of_default(file: &str, place: &str, row: &[&str]) -> Option<String> {
     };
     if value.contains('.') {
         let is_key = reference::rows(CONFIGURATION, "", "").contains_key(value);
-        return (!is_key).then(|| format!("`{key}`: {value} is no key of the configuration"));
+        return (!is_key).then(|| format!("`{key}`: {value} is not a configuration key"));
     }
     if key == "consistency" {
-        // What is left open is filled in when rules are put in force.
+        // The reader leaves it unset; activation of the rules fills it in.
         let usual = Consistency::NAMED.iter().find(|(_, one)| *one == Consistency::default());
         return usual.filter(|(name, _)| *name != value).map(|(name, _)| format!("`{key}` is {name}"));
     }
@@ -157,13 +157,13 @@ fn mistake_of_default(file: &str, place: &str, row: &[&str]) -> Option<String> {
         return Some(format!("`{key}` is not {value}"));
     }
     let (.., other) = samples(kind);
-    (rules(file, place, key, Some(&other)) == usual).then(|| format!("nothing differs by `{key}`"))
+    (rules(file, place, key, Some(&other)) == usual).then(|| format!("`{key}` has no effect"))
 }
 
-// Seen failing on: `number` for `burst`, a word left out of those of `algorithm`, `flag` for `raw_body`, and 0 as the
-// least `unit_multiplier` of both page and schema.
+// Seen failing on: `number` for `burst`, a missing word of `algorithm`, `flag` for `raw_body`, and 0 as the
+// minimum of `unit_multiplier` in both page and schema.
 #[test]
-fn the_types_on_the_page_are_those_of_the_schema_and_of_the_reader() {
+fn rule_types_on_the_page_match_schema_and_reader() {
     let schema = rule_schema::rules();
     let mut wrong = Vec::new();
     for (heading, head, definition, file, place) in TABLES {
@@ -176,7 +176,7 @@ fn the_types_on_the_page_are_those_of_the_schema_and_of_the_reader() {
 // Seen failing on: `2s` for `valid_for`, `token_bucket` for `algorithm`, `none` for `unit`, `required` for `value`,
 // `storage.on_err` for `on_error`, and `local` for `consistency`.
 #[test]
-fn the_defaults_on_the_page_are_those_of_the_reader() {
+fn rule_defaults_on_the_page_match_the_reader() {
     let mut wrong = Vec::new();
     for (heading, head, _, file, place) in TABLES {
         wrong.extend(rows(heading, head).iter().filter_map(|row| mistake_of_default(file, place, row)));

@@ -1,7 +1,7 @@
-//! `gateway`: the reverse proxy, as it is configured.
+//! `gateway`: settings of the reverse proxy.
 //!
-//! What is [`Front`] is there from start to end: sockets, TLS, and how clients are told apart. What is
-//! [`Routing`] follows its file: services, their upstreams and their limits.
+//! [`Front`] is static: sockets, TLS and client identification. [`Routing`] is reloaded with its file:
+//! services, their upstreams and their limits.
 
 mod clients;
 mod front;
@@ -31,32 +31,32 @@ pub(crate) struct Gateway {
     pub(crate) routing: Routing,
 }
 
-/// The static part: a change needs a restart, and is warned of until then.
+/// The static part: a change needs a restart and is a warning until then.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Front {
-    /// `gateway.listen`. A port of 0 is one that the kernel chooses.
+    /// `gateway.listen`. With port 0 the kernel chooses one.
     pub(crate) listen: SocketAddr,
-    /// `gateway.tls`. The files' contents are followed without a restart, their paths are not.
+    /// `gateway.tls`. Changed files reload without a restart; changed paths need one.
     pub(crate) tls: Option<Tls>,
     /// `gateway.max_connections`.
     pub(crate) max_connections: NonZeroUsize,
-    /// `gateway.max_connections_per_client`; none: a quarter of all, and none for those on this machine.
+    /// `gateway.max_connections_per_client`; by default a quarter of all connections, and unlimited for local clients.
     pub(crate) max_connections_per_client: Option<NonZeroUsize>,
-    /// `gateway.header_timeout`: for a TLS handshake, and for the head of a request once it began.
+    /// `gateway.header_timeout`: for a TLS handshake, and for a request head after its first byte.
     pub(crate) header_timeout: Duration,
     /// `gateway.idle_timeout`: how long a connection may be silent between requests or within a body.
     pub(crate) idle_timeout: Duration,
-    /// `gateway.max_header_bytes` and `gateway.max_headers`: more is answered with 431.
+    /// `gateway.max_header_bytes` and `gateway.max_headers`: requests with more get `431`.
     pub(crate) max_header_bytes: usize,
     pub(crate) max_headers: usize,
     pub(crate) clients: Clients,
-    /// `gateway.headers`, `gateway.reset`, `gateway.body`: what clients are told of their limits.
+    /// `gateway.headers`, `gateway.reset`, `gateway.body`: how responses describe the limits.
     pub(crate) headers: LimitHeaders,
     pub(crate) reset_is_delta: bool,
     pub(crate) text_body: bool,
-    /// `gateway.access_log`: one line for each request; none: not written.
+    /// `gateway.access_log`: one line for each request; none if off.
     pub(crate) access_log: Option<LogTarget>,
-    /// `gateway.refusal_log`: the line that fail2ban reads, for each refused request.
+    /// `gateway.refusal_log`: one line for fail2ban for each refused request.
     pub(crate) refusal_log: Option<LogTarget>,
 }
 
@@ -102,19 +102,19 @@ pub(crate) enum LogTarget {
     File(PathBuf),
 }
 
-/// Certificates, the first for whoever names no server or one that none of them is for.
+/// Certificates. The first is the default: it serves clients without SNI or with an unknown server name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tls {
     pub(crate) certificates: Vec<CertificateFiles>,
-    /// One more, after those of files.
+    /// An additional certificate from ACME, after those from files.
     pub(crate) acme: Option<Acme>,
-    /// `gateway.tls.redirect_from`: plain HTTP here is sent to HTTPS.
+    /// `gateway.tls.redirect_from`: a listener that redirects plain HTTP to HTTPS.
     pub(crate) redirect_from: Option<SocketAddr>,
     /// `gateway.tls.min_version: "1.3"`; TLS 1.2 otherwise.
     pub(crate) only_tls13: bool,
 }
 
-/// The dynamic part: it follows its file, whole.
+/// The dynamic part: it is reloaded as a whole when its file changes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Routing {
     pub(crate) platform: Platform,
@@ -122,7 +122,7 @@ pub(crate) struct Routing {
 }
 
 impl Routing {
-    /// The keys that it is made of.
+    /// The configuration keys of this part.
     pub(crate) const KEYS: [&'static str; 5] =
         ["gateway.platform", "gateway.services", "gateway.max_body", "gateway.forwarded", "gateway.timeouts"];
 }
@@ -142,17 +142,17 @@ pub(crate) struct Platform {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum IpGuard {
-    /// Ten times the most generous limit.
+    /// Ten times the largest limit.
     #[default]
     Usual,
     Off,
     Limit(PartialLimit),
 }
 
-/// `websocket`, of the platform or of a service. What is left open is the platform's, then the default.
+/// `websocket`, of the platform or of a service. A service inherits unset values from the platform, then the defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct WebSocketSettings {
-    /// Where WebSockets are opened, as patterns; none given: anywhere in the service.
+    /// Path patterns where WebSockets may be opened; empty: anywhere in the service.
     pub(crate) paths: Vec<String>,
     pub(crate) connections: WebSocketLimit,
     pub(crate) messages: WebSocketLimit,
@@ -172,24 +172,24 @@ pub(crate) enum OnLimit {
     Close4429,
 }
 
-/// One of `gateway.services`, with everything that the gateway says for all of them filled in.
+/// One of `gateway.services`, with inherited values filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServiceSettings {
     pub(crate) id: String,
-    /// In lower case and without a port; `*.example.org` is any name below. None: any host.
+    /// In lower case and without a port; `*.example.org` matches any subdomain. Empty: any host.
     pub(crate) hosts: Vec<String>,
-    /// Begins with `/`, and ends without one unless it is all. `/users` is `/users` and whatever is below it.
+    /// Starts with `/` and does not end with one, except for `/` itself. `/users` matches `/users` and all paths below it.
     pub(crate) path_prefix: String,
     pub(crate) upstreams: Vec<Upstream>,
-    /// Speak HTTP/2 to a cleartext upstream, by prior knowledge. A TLS upstream chooses by ALPN.
+    /// Use HTTP/2 with prior knowledge for cleartext upstreams. A TLS upstream chooses by ALPN.
     pub(crate) http2: bool,
-    /// The CA that a TLS upstream's certificate is checked with; none: the system's.
+    /// The CA for certificates of TLS upstreams; none: the system's CAs.
     pub(crate) upstream_ca: Option<PathBuf>,
     pub(crate) host_header: HostHeader,
-    /// Whether the prefix is taken off before the upstream sees the path.
+    /// Whether the prefix is removed from the path sent to the upstream.
     pub(crate) strip_prefix: bool,
     pub(crate) forwarded: ForwardedHeaders,
-    /// More is answered with 413; none: no bound.
+    /// Larger requests get `413`; none: unlimited.
     pub(crate) max_body: Option<u64>,
     pub(crate) timeouts: Timeouts,
     pub(crate) limit: PartialLimit,
@@ -201,13 +201,13 @@ pub(crate) struct ServiceSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Upstream {
     pub(crate) is_tls: bool,
-    /// A name or an address; one of IPv6 without brackets.
+    /// A name or an address; IPv6 without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
 impl Upstream {
-    /// Of a URL; none if it is not one of a server alone.
+    /// Parses a URL; none if it is not just scheme, host and port.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         kinds::upstream(text)
     }
@@ -226,14 +226,14 @@ impl fmt::Display for Upstream {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HostHeader {
-    /// What the client asked for.
+    /// The host of the client's request.
     Keep,
     /// The upstream's own host and port.
     Upstream,
     Set(String),
 }
 
-/// Which headers tell the upstream of the client. Those that a client sent itself never pass.
+/// Headers that carry the client's address to the upstream. Values sent by clients are always removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForwardedHeaders {
     XForwarded,
@@ -244,34 +244,34 @@ pub(crate) enum ForwardedHeaders {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeouts {
-    /// Until an upstream is connected to, TLS included.
+    /// Timeout to connect to an upstream, TLS handshake included.
     pub(crate) connect: Duration,
-    /// Until the head of its answer is there, from when the request is sent.
+    /// Timeout from sending the request to receiving the response head.
     pub(crate) response: Duration,
-    /// Between two parts of a body, either way, and of a WebSocket.
+    /// Timeout between two parts of a body in either direction, and between WebSocket frames.
     pub(crate) idle: Duration,
-    /// For all of a request; none: as long as it goes on.
+    /// Timeout of the whole request; none: unlimited.
     pub(crate) total: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EndpointSettings {
     pub(crate) id: String,
-    /// A pattern as axum's, of the whole path that the client asked for.
+    /// An axum path pattern of the whole request path.
     pub(crate) path: String,
-    /// In upper case; none: any.
+    /// In upper case; empty: any.
     pub(crate) methods: Vec<String>,
     pub(crate) limit: PartialLimit,
 }
 
-/// The gateway of a file; none if the section is not there. `server` is where else it listens.
+/// Reads the section; none if it is absent. `server` has the other listeners, whose ports must differ.
 pub(super) fn read(root: &mut Section<'_, '_>, server: &Server) -> Option<Gateway> {
     let is_there = root.has("gateway");
     let mut section = root.section("gateway");
     let front = front::read(&mut section, server);
     let platform = platform::read(section.section("platform"));
     let is_sound = limits::check_platform(&mut section, &platform);
-    // Each of them would only repeat what is wrong with all.
+    // With an invalid platform, each service would only repeat the platform's problems.
     let services = service::read_all(&mut section, is_sound.then_some(&platform));
     let is_list_of_none = section.is_empty_list("services");
     if is_there && (!section.has("services") || is_list_of_none) {

@@ -1,4 +1,4 @@
-//! `mesh`: nodes that share their limits with no store between them.
+//! `mesh`: settings of nodes that share limits without an external store.
 
 use super::server::Server;
 use crate::mesh::name::NodeName;
@@ -11,53 +11,53 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The most peers that a node can have: with itself, the members of the largest view.
+/// Maximum number of peers of a node. With the node itself they form the largest view.
 const MOST_PEERS: u64 = 127;
-/// The most peers to begin with: the others are found by asking one of them.
+/// Maximum number of bootstrap peers. Other peers are discovered through them.
 const MOST_BOOTSTRAP_PEERS: usize = 256;
-/// The longest name of a mesh: it is in every first message of a connection.
+/// Maximum length of a cluster name, which is part of each handshake.
 const LONGEST_CLUSTER: usize = 128;
-/// Below this, nothing but the words that hold the mesh together would go through.
+/// Below this bandwidth only the messages that maintain the mesh would get through.
 const LEAST_BANDWIDTH: u64 = 10_000;
-/// Whoever waits longer for an owner waits for a request that its caller has given up.
+/// Longer timeouts are useless: callers have given up their requests by then.
 const LONGEST_ASK: Duration = Duration::from_secs(10);
-/// How the files come about, in the remedy of every mistake with them.
+/// How to create the certificate files; part of each remedy that concerns them.
 const TWO_LINES: &str = "make them by `hivemind certs ca --out ca` once and `hivemind certs node --ca ca --name NAME \
                          --out NAME` for each node, and add `mesh: {tls: {ca: NAME/ca.crt, cert: NAME/node.crt, key: \
                          NAME/node.key}}`";
 
-/// A node of a mesh.
+/// Settings of a mesh node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mesh {
-    /// None: found out at the start.
+    /// None: derived at startup.
     pub(crate) node_id: Option<NodeName>,
     pub(crate) cluster_id: String,
     pub(crate) bind: SocketAddr,
     pub(crate) advertise: Advertise,
-    /// A host and its port each.
+    /// Each as `host:port`.
     pub(crate) bootstrap_peers: Vec<String>,
-    /// A name that is looked up, with the port of those behind it where it has one.
+    /// A DNS name whose addresses are peers, optionally with their port.
     pub(crate) dns: Option<String>,
     pub(crate) mdns: bool,
     pub(crate) sync_interval: Duration,
     pub(crate) max_peers: usize,
     pub(crate) ask_timeout: Duration,
     pub(crate) on_unreachable: OnUnreachable,
-    /// Bytes in a second.
+    /// Bytes per second.
     pub(crate) bandwidth_limit: u64,
     pub(crate) tls: MeshFiles,
 }
 
-/// Where peers are told to call.
+/// The address advertised to peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Advertise {
-    /// None: where they see it call from.
+    /// None: the source address that peers observe.
     pub(crate) ip: Option<IpAddr>,
-    /// None: the port that it listens at.
+    /// None: the listening port.
     pub(crate) port: Option<u16>,
 }
 
-/// A certificate, its key, and whom it believes.
+/// Certificate, private key and trusted CA of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MeshFiles {
     pub(crate) ca: PathBuf,
@@ -66,7 +66,7 @@ pub(crate) struct MeshFiles {
 }
 
 const NODE_ID: Kind<Option<NodeName>> = Kind::text(
-    "auto, or a name that a certificate can be for: letters, digits, `-`, `_` and `.`",
+    "auto, or a name that is valid in a certificate: letters, digits, `-`, `_` and `.`",
     "node-1",
     |text| if text == "auto" { Some(None) } else { NodeName::parse(text).ok().map(Some) },
 )
@@ -89,7 +89,7 @@ const CLUSTER: Kind<String> = Kind::text("a text of at most 128 bytes", "shop", 
     let is_sound = !text.is_empty() && text.len() <= LONGEST_CLUSTER && !text.contains(char::is_control);
     is_sound.then(|| text.to_owned())
 });
-/// A name alone, or with a port.
+/// A name with an optional port.
 const DNS: Kind<String> =
     Kind::text("a DNS name, with a port or without", "hivemind-mesh.shop.svc.cluster.local:7946", |text| {
         let (host, port) = text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
@@ -100,13 +100,13 @@ const DNS: Kind<String> =
     .written(Form::Pattern("^[^:/ \\t]+(:[0-9]{1,5})?$"))
     .called("name, with a port or without", "names");
 
-/// What is written in `mesh`; none unless limits are to be shared by one.
+/// Reads `mesh`; none unless `storage.kind` is `mesh`.
 pub(super) fn read(root: &mut Section<'_, '_>, is_used: bool, server: &Server) -> Option<Mesh> {
     let mut section = root.section("mesh");
     let why =
         "counters are not cached; how old a peer's count may be is `rate_limiting.staleness_threshold_ms`";
     section.superseded("cache_ttl_ms", &NUMBER, Err(why));
-    let why = "who is there is told with what has changed, each `mesh.sync_interval_ms`";
+    let why = "membership is sent with counter updates, every `mesh.sync_interval_ms`";
     section.superseded("gossip_interval_ms", &MILLIS, Err(why));
     let millis = |section: &mut Section<'_, '_>, key: &str, default: u64| {
         section.read(key, &MILLIS).unwrap_or(Duration::from_millis(default))
@@ -129,7 +129,7 @@ pub(super) fn read(root: &mut Section<'_, '_>, is_used: bool, server: &Server) -
     if !is_used {
         if root.has("mesh") {
             let cause = "`mesh` has no effect unless `storage.kind` is `mesh`".to_owned();
-            root.warn("mesh", cause, "write `storage: {kind: mesh}` beside it, or leave it out");
+            root.warn("mesh", cause, "set `storage: {kind: mesh}`, or remove `mesh`");
         }
         return None;
     }
@@ -143,7 +143,7 @@ fn max_peers(section: &mut Section<'_, '_>) -> usize {
         .map_or(100, std::num::NonZeroU32::get);
     if u64::from(most) > MOST_PEERS {
         let cause = format!("`mesh.max_peers` is at most {MOST_PEERS}");
-        section.refuse("max_peers", cause, "leave it out: it is 100 then");
+        section.refuse("max_peers", cause, "leave it out for the default of 100");
     }
     usize::try_from(most).unwrap_or(usize::MAX)
 }
@@ -153,7 +153,7 @@ fn files(mut section: Section<'_, '_>) -> MeshFiles {
     MeshFiles { ca: file("ca"), cert: file("cert"), key: file("key") }
 }
 
-/// What belongs together, where the mesh is used.
+/// Checks the settings that depend on each other, if the mesh is used.
 fn check(root: &mut Section<'_, '_>, mesh: &Mesh, server: &Server) {
     let MeshFiles { ca, cert, key } = &mesh.tls;
     let named = [("ca", ca), ("cert", cert), ("key", key)];
@@ -161,7 +161,7 @@ fn check(root: &mut Section<'_, '_>, mesh: &Mesh, server: &Server) {
         named.iter().filter(|(_, path)| path.as_os_str().is_empty()).map(|(name, _)| *name).collect();
     if !missing.is_empty() {
         let cause = format!(
-            "a mesh needs certificates, since peers believe nobody without; missing: `mesh.tls.{}`",
+            "a mesh needs certificates, which authenticate its nodes; missing: `mesh.tls.{}`",
             missing.join("`, `mesh.tls.")
         );
         root.section("storage").refuse("kind", cause, TWO_LINES);
@@ -169,19 +169,19 @@ fn check(root: &mut Section<'_, '_>, mesh: &Mesh, server: &Server) {
     let taken = server.listeners().into_iter().find(|(_, address)| clash(*address, mesh.bind));
     let mut section = root.section("mesh");
     if let Some((port, _)) = taken {
-        let cause = format!("`mesh.bind` and `server.{port}` are both at port {}", mesh.bind.port());
-        section.refuse("bind", cause, "give each a port of its own");
+        let cause = format!("`mesh.bind` and `server.{port}` both use port {}", mesh.bind.port());
+        section.refuse("bind", cause, "give each its own port");
     }
     if mesh.bootstrap_peers.len() > MOST_BOOTSTRAP_PEERS {
         let cause = format!("`mesh.bootstrap_peers` has more than {MOST_BOOTSTRAP_PEERS} peers");
-        section.refuse("bootstrap_peers", cause, "a few are enough: the others are found by asking them");
+        section.refuse("bootstrap_peers", cause, "a few are enough: they know the others");
     }
     if mesh.bandwidth_limit < LEAST_BANDWIDTH {
-        let cause = format!("`mesh.bandwidth_limit` is at least {LEAST_BANDWIDTH} B, in a second");
-        section.refuse("bandwidth_limit", cause, "leave it out: it is 10MB then");
+        let cause = format!("`mesh.bandwidth_limit` is at least {LEAST_BANDWIDTH} bytes per second");
+        section.refuse("bandwidth_limit", cause, "leave it out for the default of 10MB");
     }
     if mesh.ask_timeout > LONGEST_ASK {
         let cause = format!("`mesh.ask_timeout_ms` is at most {}", LONGEST_ASK.as_millis());
-        section.refuse("ask_timeout_ms", cause, "leave it out: it is 15 then");
+        section.refuse("ask_timeout_ms", cause, "leave it out for the default of 15");
     }
 }

@@ -1,4 +1,4 @@
-//! `rate_limiting`: where the rules are, and how they are applied.
+//! `rate_limiting`: location of the rules, and how they are applied.
 
 use hivemind_config::kind::{COUNT, FLAG, HEADER, HeaderName, Kind, MILLIS, PATH, RATIO, SPAN, count_up_to};
 use hivemind_config::reading::Section;
@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the rules are, and how they are applied.
+/// Location of the rules, and how they are applied.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own in the file")]
 pub(crate) struct RateLimiting {
@@ -25,12 +25,12 @@ pub(crate) struct RateLimiting {
     pub(crate) quota_mode: bool,
     pub(crate) near_limit_ratio: f64,
     pub(crate) force_start_without_initial_config: bool,
-    /// None: no limit headers.
+    /// None: responses have no limit headers.
     pub(crate) response_headers: Option<ResponseHeaders>,
     pub(crate) dynamic_metadata: bool,
 }
 
-/// What the limit headers are called.
+/// Names of the limit headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResponseHeaders {
     pub(crate) limit: HeaderName,

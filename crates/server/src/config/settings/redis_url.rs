@@ -1,4 +1,4 @@
-//! Where a Redis is: its URL, which may carry a password and is therefore never shown.
+//! Redis URLs. They may contain a password and are therefore never printed.
 
 use hivemind_config::kind::Kind;
 use hivemind_config::shape::{Form, Noun};
@@ -27,7 +27,7 @@ impl RedisUrl {
         sound.then(|| Self(text.to_owned()))
     }
 
-    /// All of it, the password included: for whoever connects, and nobody else.
+    /// The whole URL with its password. Only for connecting.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -44,7 +44,7 @@ impl RedisUrl {
         matches!(self.scheme(), "unix" | "redis+unix")
     }
 
-    /// Whether there is a password in it, where every list of processes and variables shows it.
+    /// Whether it contains a password, which lists of processes and environment variables would expose.
     pub(super) fn has_password(&self) -> bool {
         let rest = self.0.split_once("://").map_or("", |(_, rest)| rest);
         if self.is_unix_socket() {
@@ -69,9 +69,9 @@ impl fmt::Debug for RedisUrl {
 mod tests {
     use super::RedisUrl;
 
-    // Seen failing on: none looked for in a query.
+    // Seen failing on: passwords in the query were not found.
     #[test]
-    fn a_password_is_found_wherever_a_url_may_have_it_and_never_shown() {
+    fn redis_url_password_is_detected_and_never_printed() {
         for (url, has_password) in [
             ("redis://h", false),
             ("redis://h:6379/0", false),

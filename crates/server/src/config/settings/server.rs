@@ -1,4 +1,4 @@
-//! `server`: where it listens, and how it ends.
+//! `server`: listeners, connection limits and shutdown.
 
 use hivemind_config::kind::{DURATION, IP, PATH, PORT_OR_OFF, SPAN, count_up_to};
 use hivemind_config::ports::clash;
@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where it listens, and how it ends. A port of 0 is one that the kernel chooses; none: it is off.
+/// Listeners, connection limits and shutdown. With port 0 the kernel chooses one; none: the listener is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) grpc: Option<SocketAddr>,
@@ -16,31 +16,31 @@ pub(crate) struct Server {
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) grpc_uds: Option<PathBuf>,
     pub(crate) admin_uds: Option<PathBuf>,
-    /// Where a process that takes over asks for the listening sockets; none: nowhere.
+    /// Unix socket where a new process requests the listening sockets; none: no handover.
     pub(crate) handover_socket: Option<PathBuf>,
     pub(crate) shutdown_grace: Duration,
     pub(crate) calls: Calls,
 }
 
 impl Server {
-    /// Its ports, by their keys.
+    /// The listeners by their configuration keys.
     pub(super) fn listeners(&self) -> Vec<(&'static str, SocketAddr)> {
         let all = [("grpc_port", self.grpc), ("admin_port", self.admin), ("metrics_port", self.metrics)];
         all.into_iter().filter_map(|(key, address)| Some((key, address?))).collect()
     }
 
-    /// Whether calls for decisions are answered at all.
+    /// Whether the rate limit service is enabled.
     pub(crate) fn has_calls(&self) -> bool {
         self.grpc.is_some() || self.grpc_uds.is_some()
     }
 }
 
-/// Who may call the rate limit service, and how long it waits for them.
+/// Connection limits and timeouts of the rate limit service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Calls {
-    /// Threads that answer calls, and as many that the gateway has; none: one for each core.
+    /// Worker threads for calls, and the same number for the gateway; none: one per core.
     pub(crate) workers: Option<NonZeroUsize>,
-    /// On each listener.
+    /// Per listener.
     pub(crate) max_connections: NonZeroUsize,
     pub(crate) handshake_timeout: Duration,
     pub(crate) call_timeout: Duration,
@@ -48,14 +48,14 @@ pub(crate) struct Calls {
     pub(crate) max_connection_age: Duration,
 }
 
-/// More threads than this are no machine's.
+/// More threads than any machine can use.
 const MOST_WORKERS: usize = 1_024;
-/// More connections than this are no port's.
+/// More connections than any port can have.
 const MOST_CONNECTIONS: usize = 1_000_000;
-/// Envoy opens one for each of its workers.
+/// Envoy opens one connection per worker.
 const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 
-/// `older_metrics_port` is the port that `observability.prometheus` had once.
+/// `older_metrics_port` is the deprecated `observability.prometheus.port`.
 pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>) -> Server {
     let host = section.read("host", &IP).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let mut address = |host_key: &str, port_key: &str, default: u16| {
@@ -74,7 +74,7 @@ pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>
         let same = sockets.iter().take(index).find(|(_, other)| path.is_some() && other == path);
         if let Some((other, _)) = same {
             let cause = format!("`server.{other}` and `server.{key}` are the same");
-            section.refuse(key, cause, "give each a socket of its own");
+            section.refuse(key, cause, "give each its own socket");
         }
     }
     let shutdown_grace = section.read("shutdown_grace", &DURATION).unwrap_or(Duration::from_secs(10));
@@ -90,7 +90,7 @@ fn check_ports(section: &mut Section<'_, '_>, server: &Server) {
     for (index, (key, address)) in listeners.iter().enumerate() {
         let earlier = listeners.iter().take(index).find(|(_, earlier)| clash(*earlier, *address));
         if let Some((other, _)) = earlier {
-            // One of the two is a default, and then the other one is what was written.
+            // If one of the two is a default, the error points at the other one.
             let place = if section.has(key) { key } else { other };
             let cause = format!("`server.{other}` and `server.{key}` are both {}", address.port());
             section.refuse(place, cause, "give each its own port; 0 is any that is free");
@@ -102,13 +102,17 @@ fn calls(section: &mut Section<'_, '_>) -> Calls {
     let workers = section.read("workers", &count_up_to(MOST_WORKERS));
     if workers.is_some_and(|workers| workers.get() > MOST_WORKERS) {
         let cause = format!("`server.workers` is at most {MOST_WORKERS}");
-        section.refuse("workers", cause, "leave it out: there is one for each core then");
+        section.refuse("workers", cause, "leave it out for one per core");
     }
     let max_connections =
         section.read("max_connections", &count_up_to(MOST_CONNECTIONS)).unwrap_or(CONNECTIONS);
     if max_connections.get() > MOST_CONNECTIONS {
         let cause = format!("`server.max_connections` is at most {MOST_CONNECTIONS}");
-        section.refuse("max_connections", cause, "the limit on open files has to be above it, too");
+        section.refuse(
+            "max_connections",
+            cause,
+            "choose a smaller number; the limit of open files must be above it as well",
+        );
     }
     let mut time = |key: &str, seconds: u64| section.read(key, &SPAN).unwrap_or(Duration::from_secs(seconds));
     Calls {

@@ -1,4 +1,4 @@
-//! `storage`: where counters are kept, and what happens while that cannot be reached.
+//! `storage`: where counters are stored, and what happens while the store is unavailable.
 
 use super::redis_url::{REDIS_URL, RedisUrl};
 use crate::storage::OnError;
@@ -9,15 +9,15 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where counters are kept, and what happens while that cannot be reached.
+/// Where counters are stored, and what happens while the store is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Storage {
-    /// None: in this process.
+    /// None: counters are in this process.
     pub(crate) redis: Option<Redis>,
     pub(crate) on_error: OnError,
 }
 
-/// A Redis or Valkey that nodes share.
+/// A Redis or Valkey shared by several nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Redis {
     /// At least one.
@@ -28,13 +28,13 @@ pub(crate) struct Redis {
     pub(crate) tls: Tls,
     pub(crate) timeout: Duration,
     pub(crate) prefix: Prefix,
-    /// Whether the server's clock tells the time, and not this machine's.
+    /// Whether the clock of the Redis server is used, not that of this machine.
     pub(crate) server_clock: bool,
     pub(crate) over_cache: bool,
     pub(crate) lease: Option<Lease>,
 }
 
-/// How the servers belong together.
+/// Topology of the Redis servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Topology {
     Single,
@@ -42,7 +42,7 @@ pub(crate) enum Topology {
     Sentinel { master_name: String, username: Option<String>, password_file: Option<PathBuf> },
 }
 
-/// Files for TLS. Without a CA, those of the system are trusted.
+/// TLS files. Without a CA, the system's CAs are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tls {
     pub(crate) ca: Option<PathBuf>,
@@ -50,7 +50,7 @@ pub(crate) struct Tls {
     pub(crate) key: Option<PathBuf>,
 }
 
-/// How much of a budget a node takes at once, and for how long.
+/// How much of a budget a node leases at once, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(crate) slice: NonZeroU32,
@@ -77,12 +77,12 @@ enum Shape {
 
 const SHAPES: &[(&str, Shape)] =
     &[("single", Shape::Single), ("cluster", Shape::Cluster), ("sentinel", Shape::Sentinel)];
-/// A prefix is in every key, and in every message.
+/// The prefix is part of each key and of each command.
 const LONGEST_PREFIX: usize = 128;
-/// More nodes than this are found by asking one of them.
+/// Other nodes are discovered through these.
 const MOST_URLS: usize = 64;
 
-/// With whether limits are shared by a mesh, which has a section of its own.
+/// Also returns whether limits are shared by a mesh, which has its own section.
 pub(super) fn read(mut section: Section<'_, '_>) -> (Storage, bool) {
     let kind = section.choice("kind", KINDS).unwrap_or(Kind::Memory);
     let on_error = section.choice("on_error", OnError::CHOICES).unwrap_or_default();
@@ -90,16 +90,15 @@ pub(super) fn read(mut section: Section<'_, '_>) -> (Storage, bool) {
     if kind != Kind::Redis && section.has("redis") {
         let kind = if kind == Kind::Mesh { "mesh" } else { "memory" };
         let cause = format!("`storage.redis` has no effect while `storage.kind` is `{kind}`");
-        section.warn("redis", cause, "write `kind: redis` beside it, or leave it out");
+        section.warn("redis", cause, "set `kind: redis`, or remove `storage.redis`");
     }
     if kind == Kind::Mesh && section.has("on_error") {
-        let cause =
-            "`storage.on_error` has no effect with a mesh: there is no store that could be lost".to_owned();
-        section.warn("on_error", cause, "see `mesh.on_unreachable`, and leave it out");
+        let cause = "`storage.on_error` has no effect with a mesh, which has no external store".to_owned();
+        section.warn("on_error", cause, "remove it; `mesh.on_unreachable` is the corresponding setting");
     }
     if kind == Kind::Redis && redis.urls.is_empty() && !section.section("redis").has("url") {
-        let cause = "`storage.kind: redis` needs to know where Redis is".to_owned();
-        section.refuse("kind", cause, "add `redis: {url: redis://127.0.0.1:6379}` beside it");
+        let cause = "`storage.kind: redis` needs the URL of a Redis server".to_owned();
+        section.refuse("kind", cause, "add `redis: {url: redis://127.0.0.1:6379}`");
     }
     (Storage { redis: (kind == Kind::Redis).then_some(redis), on_error }, kind == Kind::Mesh)
 }
@@ -148,24 +147,24 @@ fn check_urls(section: &mut Section<'_, '_>, urls: &[RedisUrl], shape: Shape, ha
     }
     if urls.len() > MOST_URLS {
         let cause = format!("`storage.redis.url` has more than {MOST_URLS} servers");
-        section.refuse_hidden("url", cause, "a few are enough: the others are found by asking them");
+        section.refuse_hidden("url", cause, "a few are enough: they know the others");
     }
     if shape != Shape::Single && urls.iter().any(RedisUrl::is_unix_socket) {
-        let cause = "a cluster or a sentinel is not reached by a Unix socket".to_owned();
+        let cause = "a cluster or a sentinel cannot be reached by a Unix socket".to_owned();
         section.refuse_hidden("url", cause, "write `redis://host:port`, or `topology: single`");
     }
     if urls.iter().any(RedisUrl::is_tls) && !urls.iter().all(RedisUrl::is_tls) {
-        let cause = "some of `storage.redis.url` are with TLS and some without".to_owned();
+        let cause = "`storage.redis.url` mixes URLs with and without TLS".to_owned();
         section.refuse_hidden("url", cause, "write `rediss` for all of them, or `redis`");
     }
     if urls.iter().any(RedisUrl::has_password) {
-        let remedy = "put it into a file that only this service reads, and name that as `password_file`";
+        let remedy =
+            "put it into a file that only this service can read, and set `password_file` to its path";
         if has_password_file {
-            let cause =
-                "there is a password in `storage.redis.url`, and a `password_file` beside it".to_owned();
-            section.refuse_hidden("url", cause, "leave the one in the URL out");
+            let cause = "both `storage.redis.url` and `password_file` have a password".to_owned();
+            section.refuse_hidden("url", cause, "remove the one in the URL");
         } else {
-            let cause = "there is a password in `storage.redis.url`, where others may see it".to_owned();
+            let cause = "there is a password in `storage.redis.url`, where other users may see it".to_owned();
             section.warn_hidden("url", cause, remedy);
         }
     }
@@ -177,12 +176,12 @@ fn tls(section: &mut Section<'_, '_>, urls: &[RedisUrl]) -> Tls {
     let tls = Tls { ca: file("ca"), cert: file("cert"), key: file("key") };
     for (has, other) in [("cert", "key"), ("key", "cert")] {
         if files.has(has) && !files.has(other) {
-            let cause = format!("`storage.redis.tls.{has}` is there, and `{other}` is not");
-            files.refuse(has, cause, "a certificate and its key belong together: name both or none");
+            let cause = format!("`storage.redis.tls.{has}` needs `{other}`");
+            files.refuse(has, cause, "a certificate and its key belong together: set both or neither");
         }
     }
     if section.has("tls") && !urls.is_empty() && !urls.iter().any(RedisUrl::is_tls) {
-        let cause = "`storage.redis.tls` is there, and the URL is one without TLS".to_owned();
+        let cause = "`storage.redis.tls` is set, but the URL does not use TLS".to_owned();
         section.refuse("tls", cause, "write `rediss://` for `redis://`, or leave `tls` out");
     }
     tls
@@ -196,8 +195,8 @@ fn prefix(section: &mut Section<'_, '_>) -> Prefix {
         return Prefix::default();
     }
     Prefix::new(&text).unwrap_or_else(|error| {
-        let told = error.to_string();
-        let (cause, remedy) = told.split_once("; ").unwrap_or((&told, "write it as in `shop:ratelimit`"));
+        let text = error.to_string();
+        let (cause, remedy) = text.split_once("; ").unwrap_or((&text, "write it as in `shop:ratelimit`"));
         section.refuse("prefix", format!("`storage.redis.prefix`: {cause}"), remedy);
         Prefix::default()
     })

@@ -1,4 +1,4 @@
-//! What is loaded, what is warned of; errors, the environment, the manual's page and properties apart.
+//! Tests of loading and warnings. Errors, environment, documentation page and properties have their own files.
 
 mod defaults;
 mod environment;
@@ -15,14 +15,14 @@ use super::{Loaded, Problems, Settings, load_settings, parse_settings};
 use crate::storage::OnError;
 use hivemind_config::places::Syntax;
 use hivemind_core::store::OnRefusal;
-use hivemind_telemetry::settings::log::{LogFormat, LogLevel, Told};
+use hivemind_telemetry::settings::log::{DecisionFilter, LogFormat, LogLevel};
 use hivemind_telemetry::settings::otel::OnLimit;
 use std::path::Path;
 use std::time::Duration;
 
 const SEED: &str = include_str!("../../../tests/data/seed-config.yaml");
 
-/// What files are made of, for those that are made by chance.
+/// Tokens of randomly generated files.
 const IN_WORDS: &[&str] = &[
     "server",
     "mesh",
@@ -98,7 +98,7 @@ fn warnings(loaded: &Loaded) -> Vec<String> {
 }
 
 #[test]
-fn without_a_file_everything_is_as_the_architecture_says() {
+fn defaults_match_the_architecture() {
     let Settings { server, rate_limiting, storage, mesh, security, observability, gateway } = defaults();
     assert_eq!((gateway, mesh), (None, None));
     assert_eq!(server.grpc.unwrap().to_string(), "127.0.0.1:8081");
@@ -128,7 +128,7 @@ fn without_a_file_everything_is_as_the_architecture_says() {
 }
 
 #[test]
-fn the_sample_of_the_seed_loads_and_each_older_key_is_named_once() {
+fn seed_sample_loads_with_one_warning_per_older_key() {
     let loaded = yaml(SEED).unwrap();
     let mut expected = defaults();
     expected.rate_limiting.config_path = Some("/etc/ratelimit/config.yaml".into());
@@ -161,7 +161,7 @@ fn the_sample_of_the_seed_loads_and_each_older_key_is_named_once() {
 
 // Seen failing on: `.or(older)` left out in rate_limiting.rs.
 #[test]
-fn an_older_key_is_read_as_the_new_one_unless_both_are_there() {
+fn older_key_is_read_unless_the_new_key_is_set() {
     let keys = |text: &str| yaml(text).unwrap().settings.rate_limiting.max_keys.get();
     assert_eq!(keys("rate_limiting: {local_cache_size: 5}"), 5);
     assert_eq!(keys("rate_limiting: {local_cache_size: 5, max_keys: 7}"), 7);
@@ -174,7 +174,7 @@ fn an_older_key_is_read_as_the_new_one_unless_both_are_there() {
 }
 
 #[test]
-fn yaml_and_toml_say_the_same() {
+fn yaml_and_toml_agree() {
     let in_yaml = "
 server: {host: '::1', grpc_port: 0, admin_host: 0.0.0.0, grpc_uds: /run/h.sock, shutdown_grace: 500ms}
 rate_limiting:
@@ -221,7 +221,7 @@ prometheus = { enabled = false }
 }
 
 #[test]
-fn a_file_is_toml_by_its_ending_and_yaml_otherwise() {
+fn file_extension_selects_toml_or_yaml() {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [("a.toml", "[server]\ngrpc_port = 7\n"), ("b.conf", "server: {grpc_port: 7}\n")] {
         let path = folder.path().join(name);
@@ -234,7 +234,7 @@ fn a_file_is_toml_by_its_ending_and_yaml_otherwise() {
 }
 
 #[test]
-fn an_empty_file_and_empty_sections_are_the_defaults() {
+fn empty_file_and_sections_have_defaults() {
     for text in ["", " \n", "# nothing\n", "---\n", "server:\nmesh:\nrate_limiting: {max_keys: }\n", "{}"] {
         let loaded = yaml(text).unwrap();
         assert_eq!(loaded.settings, defaults(), "{text:?}");
@@ -244,7 +244,7 @@ fn an_empty_file_and_empty_sections_are_the_defaults() {
 }
 
 #[test]
-fn the_logs_levels_and_decisions_are_read_from_a_file_and_from_variables_alike() {
+fn log_settings_are_read_from_file_and_environment() {
     let file = "observability: {log_levels: [hivemind_mesh=debug, 'h2 = off'], log_decisions: denied,
         log_decisions_sample_rate: 0.1, log_decisions_per_second: 7, log_decisions_values: [path]}";
     let variables = [
@@ -260,10 +260,14 @@ fn the_logs_levels_and_decisions_are_read_from_a_file_and_from_variables_alike()
     let modules: Vec<(&str, LogLevel)> =
         log.levels.modules.iter().map(|(module, level)| (module.as_str(), *level)).collect();
     assert_eq!(modules, [("h2", LogLevel::Off), ("hivemind_mesh", LogLevel::Debug)]);
-    assert_eq!((log.decisions.told, log.decisions.per_second.get()), (Told::Denied, 7));
-    for (word, told) in [("true", Told::All), ("yes", Told::All), ("false", Told::None), ("off", Told::None)]
-    {
+    assert_eq!((log.decisions.filter, log.decisions.per_second.get()), (DecisionFilter::Denied, 7));
+    for (word, filter) in [
+        ("true", DecisionFilter::All),
+        ("yes", DecisionFilter::All),
+        ("false", DecisionFilter::None),
+        ("off", DecisionFilter::None),
+    ] {
         let text = format!("observability: {{log_decisions: {word}}}");
-        assert_eq!(yaml(&text).unwrap().settings.observability.log.decisions.told, told, "{word}");
+        assert_eq!(yaml(&text).unwrap().settings.observability.log.decisions.filter, filter, "{word}");
     }
 }

@@ -3,8 +3,9 @@
 
 use arc_swap::ArcSwap;
 use hivemind_core::{Clock, SystemClock, Timestamp};
-use hivemind_telemetry::ring::{Door, Head, Part};
-use hivemind_telemetry::{By, DomainSeries, KeySeries, Stats};
+use hivemind_telemetry::Frontend;
+use hivemind_telemetry::ring::{DecisionHead, DescriptorOutcome};
+use hivemind_telemetry::{DomainSeries, KeySeries, RankBy, Stats};
 use hivemind_tower::{Admission, Decision, LimitKind};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -73,14 +74,15 @@ impl Counting {
         let is_over = !decision.is_allowed();
         decision.with_charge(|charge| {
             if self.is_read {
-                let by = if is_over { By::Denied } else { By::Spent };
+                let by = if is_over { RankBy::Denied } else { RankBy::Spent };
                 // Gateway limits belong to services and not to rules.
                 self.stats.top.record(by, (charge, None), 1, from);
             }
             let (domain, entries) = (charge.parts.domain, charge.parts.entries);
             let remaining = Some(decision.remaining());
-            let part = Part { entries, hits: 1, is_over, rule: None, remaining, has_own_limit: false };
-            let head = Head { at: from, door: Door::Gateway, domain, is_denied: is_over };
+            let part =
+                DescriptorOutcome { entries, hits: 1, is_over, rule: None, remaining, has_own_limit: false };
+            let head = DecisionHead { at: from, frontend: Frontend::Gateway, domain, is_denied: is_over };
             self.stats.ring.record(&head, std::iter::once(part));
         });
         if self.is_read {

@@ -3,7 +3,7 @@
 
 use crate::config::gateway::Front;
 use hivemind_core::{ClientIp, Clock, Ipv6Prefix, MonotonicClock};
-use hivemind_telemetry::seldom::Seldom;
+use hivemind_telemetry::log_throttle::LogThrottle;
 use hivemind_tower::ClientAddress;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ pub(crate) struct Crowd {
     /// Trusted proxies carry many clients each, and are not limited.
     proxies: ClientAddress,
     here: Arc<Mutex<HashMap<ClientIp, usize>>>,
-    seldom: Seldom,
+    log_throttle: LogThrottle,
 }
 
 /// The permit of a connection; returned on drop. Empty if the client is not limited.
@@ -57,7 +57,7 @@ impl Crowd {
             prefix,
             proxies,
             here: Arc::default(),
-            seldom: Seldom::new(),
+            log_throttle: LogThrottle::new(),
         }
     }
 
@@ -76,7 +76,7 @@ impl Crowd {
                 return Some(Seat { _taken: Some(Taken { client, here: Arc::clone(&self.here) }) });
             }
         }
-        if let Some(times) = self.seldom.happens(MonotonicClock.now()) {
+        if let Some(times) = self.log_throttle.record(MonotonicClock.now()) {
             let most = self.most;
             tracing::warn!(
                 %client, times, "a client has {most} open connections and further ones are refused; if it is a proxy, add it to \

@@ -9,11 +9,12 @@ use super::reply::{Content, Relayed, Reply};
 use super::request_body::RequestBody;
 use super::route::{Host, Service};
 use super::target::Target;
-use super::traced::{comes_to, is_decided};
+use super::traced::{enter, record_decision};
 use super::upgrade;
 use super::upstream::Upstream;
 use super::visitor::Visitor;
-use hivemind_telemetry::trace::{Check, Door, Stage};
+use hivemind_telemetry::Frontend;
+use hivemind_telemetry::trace::{DecisionSpan, SpanStage};
 use hivemind_tower::{Admission, AdmittedRequest};
 use http::header::{CONNECTION, COOKIE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -40,14 +41,14 @@ pub(super) async fn answer(
     let mut line = log.map(|log| log.begin(&parts, visitor.origin.address));
     let mut idle = None;
     let tracer = visitor.desk.shared.tracer.as_ref();
-    let mut check = tracer.and_then(|tracer| tracer.check(&parts.headers, Door::Gateway));
-    let mut response = match admit(&visitor, &parts, line.as_mut(), check.as_mut()).await {
+    let mut span = tracer.and_then(|tracer| tracer.start_span(&parts.headers, Frontend::Gateway));
+    let mut response = match admit(&visitor, &parts, line.as_mut(), span.as_mut()).await {
         Err(failure) => failure.answer(is_unread),
         Ok(Admitted::Refused(response)) => response,
         Ok(Admitted::Passed(service, target, pass)) => {
             idle = is_http2.then_some(service.timeouts.idle);
-            let (host, check) = (target.host.as_ref(), check.as_ref());
-            let way = Way { visitor: &visitor, service: &service, host, pass: &pass, check };
+            let (host, span) = (target.host.as_ref(), span.as_ref());
+            let way = Way { visitor: &visitor, service: &service, host, pass: &pass, span };
             let mut response = match way.serve(parts, body, line.as_mut()).await {
                 Ok(response) => response,
                 Err(failure) => failure.answer(is_unread),
@@ -63,8 +64,8 @@ pub(super) async fn answer(
     if let Some(line) = &mut line {
         line.is_answered(response.status());
     }
-    if let Some(check) = &mut check {
-        check.is_answered_with(response.status());
+    if let Some(span) = &mut span {
+        span.record_http_status(response.status());
     }
     Ok(response.map(|content| Reply::new(content, line, visit, idle)))
 }
@@ -87,11 +88,11 @@ async fn admit(
     visitor: &Visitor,
     parts: &Parts,
     mut line: Option<&mut Line>,
-    mut check: Option<&mut Check>,
+    mut span: Option<&mut DecisionSpan>,
 ) -> Result<Admitted, Failure> {
-    if let Some(check) = &mut check {
-        check.asks_by(&parts.method);
-        check.comes_to(Stage::Reads);
+    if let Some(span) = &mut span {
+        span.set_method(&parts.method);
+        span.enter(SpanStage::Resolve);
     }
     if parts.method == Method::CONNECT {
         return Err(Failure::NotSupported);
@@ -115,24 +116,24 @@ async fn admit(
     if let Some(line) = &mut line {
         line.is_for(service.gate.service(), target.host.as_ref());
     }
-    let note = |stage| comes_to(&mut check, stage);
+    let note = |stage| enter(&mut span, stage);
     let counting = &visitor.desk.shared.counting;
     let from = counting.begin();
     let passage = service.gate.admit_with_observer(parts, Some(visitor.origin.address), note).await;
-    if let Some(check) = check {
-        is_decided(check, &service.gate, &passage);
+    if let Some(span) = span {
+        record_decision(span, &service.gate, &passage);
     }
     counting.count(&passage, from);
     match passage {
         Admission::Admitted(pass) => {
-            visitor.desk.shared.decisions.tell_of_gateway(pass.decision());
+            visitor.desk.shared.decisions.log_gateway(pass.decision());
             if let Some(line) = line {
                 line.is_decided(pass.decision());
             }
             Ok(Admitted::Passed(service, target, pass))
         }
         Admission::Refused(decision, answer) => {
-            visitor.desk.shared.decisions.tell_of_gateway(decision.as_ref());
+            visitor.desk.shared.decisions.log_gateway(decision.as_ref());
             if let Some(line) = line {
                 line.is_decided(decision.as_ref());
             }
@@ -150,7 +151,7 @@ pub(super) struct Way<'a> {
     pub(super) host: Option<&'a HeaderValue>,
     pub(super) pass: &'a AdmittedRequest,
     /// Set if the request is traced.
-    pub(super) check: Option<&'a Check>,
+    pub(super) span: Option<&'a DecisionSpan>,
 }
 
 impl Way<'_> {
@@ -207,8 +208,8 @@ impl Way<'_> {
         if parts.version == Version::HTTP_2 {
             join_cookies(headers);
         }
-        if let Some(check) = self.check {
-            check.tell(headers);
+        if let Some(span) = self.span {
+            span.inject(headers);
         }
         parts.extensions.clear();
     }

@@ -1,17 +1,17 @@
 //! Trace events of a request: limiter stages and the decision.
 
-use hivemind_telemetry::trace::{Check, Decided, Stage};
+use hivemind_telemetry::trace::{DecisionSpan, DecisionSummary, SpanStage};
 use hivemind_tower::trace::DecisionStage as Asked;
 use hivemind_tower::{Admission, Decision, RetryAfter, ServiceLimiter};
 
 /// Records a stage of the limiter.
 #[inline]
-pub(super) fn comes_to(check: &mut Option<&mut Check>, stage: Asked) {
-    let Some(check) = check else { return };
+pub(super) fn enter(span: &mut Option<&mut DecisionSpan>, stage: Asked) {
+    let Some(span) = span else { return };
     match stage {
-        Asked::Resolved => check.comes_to(Stage::Writes),
-        Asked::Waiting => check.comes_to(Stage::Waits),
-        Asked::Decided => check.comes_to(Stage::Written),
+        Asked::Resolved => span.enter(SpanStage::Count),
+        Asked::Waiting => span.enter(SpanStage::Wait),
+        Asked::Decided => span.enter(SpanStage::Counted),
         // For future variants of hivemind-tower.
         _ => {}
     }
@@ -19,7 +19,7 @@ pub(super) fn comes_to(check: &mut Option<&mut Check>, stage: Asked) {
 
 /// Records the decision with its service and limit; nothing that identifies the client.
 #[cold]
-pub(super) fn is_decided(check: &mut Check, gate: &ServiceLimiter, passage: &Admission) {
+pub(super) fn record_decision(span: &mut DecisionSpan, gate: &ServiceLimiter, passage: &Admission) {
     let decision = match passage {
         Admission::Admitted(pass) => pass.decision(),
         Admission::Refused(decision, _) => decision.as_ref(),
@@ -31,8 +31,8 @@ pub(super) fn is_decided(check: &mut Check, gate: &ServiceLimiter, passage: &Adm
         _ => None,
     };
     let is_limited = decision.map(|decision| !decision.is_allowed());
-    check.is_decided(Decided {
-        domain: Decided::domain(gate.service(), true),
+    span.record_decision(DecisionSummary {
+        domain: DecisionSummary::domain(gate.service(), true),
         keys: Vec::new(),
         is_limited,
         hits: 1,

@@ -11,7 +11,7 @@ use super::proxy::Way;
 use super::reply::{Content, Relayed, Waiting};
 use super::request_body::RequestBody;
 use super::upstream::{Lease, Upstream};
-use crate::front::websocket::{Spliced, accept_key, is_handshake, refuse_with_close, splice};
+use crate::front::websocket::{SpliceSummary, accept_key, is_handshake, refuse_with_close, splice};
 use bytes::Bytes;
 use hivemind_core::Timestamp;
 use hivemind_tower::websocket::{Close, ConnectionGuard, MessageLimiter};
@@ -70,9 +70,9 @@ impl Ticket {
                 let counts = tunnel.limiter.is_counting();
                 let (limiter, _kept) =
                     if counts { (Some(tunnel.limiter), None) } else { (None, Some(tunnel.limiter)) };
-                let spliced = splice(client, upstream, limiter, tunnel.idle, stopped).await;
-                let Spliced { ended, to_upstream, to_client, messages } = spliced;
-                tracing::debug!(?ended, to_upstream, to_client, messages, "a WebSocket ended");
+                let summary = splice(client, upstream, limiter, tunnel.idle, stopped).await;
+                let SpliceSummary { end, to_upstream, to_client, messages } = summary;
+                tracing::debug!(ended = ?end, to_upstream, to_client, messages, "a WebSocket ended");
             }
         }
     }

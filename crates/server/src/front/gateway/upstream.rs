@@ -7,7 +7,7 @@ use super::request_body::RequestBody;
 use super::unanswered::{Unanswered, is_untouched};
 use crate::config::gateway as settings;
 use hivemind_core::Timestamp;
-use hivemind_telemetry::seldom::Seldom;
+use hivemind_telemetry::log_throttle::LogThrottle;
 use http::header::HeaderValue;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -34,7 +34,7 @@ const LEFT_OUT: Duration = Duration::from_secs(1);
 const LONGEST_LEFT_OUT: Duration = Duration::from_secs(30);
 
 /// Caused by this process, so shared by all upstreams.
-static OUT_OF_DESCRIPTORS: Seldom = Seldom::new();
+static OUT_OF_DESCRIPTORS: LogThrottle = LogThrottle::new();
 
 /// The identity of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -57,7 +57,7 @@ pub(super) struct Upstream {
     /// Whether its outage was logged.
     is_told: AtomicBool,
     /// Invalid responses.
-    failures: Seldom,
+    failures: LogThrottle,
 }
 
 /// The connection pool of one thread.
@@ -110,7 +110,7 @@ impl Upstream {
             left_out_until: AtomicU64::new(0),
             misses: AtomicU32::new(0),
             is_told: AtomicBool::new(false),
-            failures: Seldom::new(),
+            failures: LogThrottle::new(),
         })
     }
 
@@ -125,7 +125,7 @@ impl Upstream {
     /// Records a failed connection attempt; logged once until it succeeds again.
     pub(super) fn leave_out(&self, why: &NoLine) {
         if why.is_ours() {
-            if let Some(times) = OUT_OF_DESCRIPTORS.happens(super::now()) {
+            if let Some(times) = OUT_OF_DESCRIPTORS.record(super::now()) {
                 tracing::error!(
                     times,
                     "cannot connect to an upstream: {why}; raise `ulimit -n` or LimitNOFILE"
@@ -151,7 +151,7 @@ impl Upstream {
     /// skipped for a while: one that fails immediately has the least load, and would be chosen by every request.
     pub(super) fn fails(&self, why: &dyn fmt::Display) -> Failure {
         self.set_aside();
-        if let Some(times) = self.failures.happens(super::now()) {
+        if let Some(times) = self.failures.record(super::now()) {
             let authority = self.authority.to_str().unwrap_or_default();
             tracing::warn!(times, "upstream {authority} sent no valid response: {why}");
         }

@@ -4,29 +4,29 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// Maximum bytes of unfinished messages per connection; complete messages are never buffered.
-const MOST_GATHERED: usize = 2 << 20;
+const MAX_BUFFERED: usize = 2 << 20;
 
 /// The activity of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    begun: Cell<u64>,
+    call_count: Cell<u64>,
     /// Calls that are not answered yet, or whose response was not read.
     calls: Cell<u64>,
     /// Streams, which end only when the client ends them.
     streams: Cell<u64>,
     /// Whether the call that is being polled is a stream.
     pub(super) is_stream: Cell<bool>,
-    gathered: Cell<usize>,
+    buffered: Cell<usize>,
 }
 
 impl Activity {
-    pub(super) fn call_begun(&self) {
-        self.begun.set(self.begun.get() + 1);
+    pub(super) fn record_call(&self) {
+        self.call_count.set(self.call_count.get() + 1);
     }
 
     /// The number of calls so far.
-    pub(super) fn begun(&self) -> u64 {
-        self.begun.get()
+    pub(super) fn call_count(&self) -> u64 {
+        self.call_count.get()
     }
 
     pub(super) fn has_calls(&self) -> bool {
@@ -38,32 +38,32 @@ impl Activity {
     }
 
     /// Records a waiting call; it ends when the returned guard is dropped.
-    pub(super) fn opened(self: &Rc<Self>, is_stream: bool) -> Open {
-        let open = Open { activity: Rc::clone(self), is_stream };
+    pub(super) fn track(self: &Rc<Self>, is_stream: bool) -> OpenCall {
+        let open = OpenCall { activity: Rc::clone(self), is_stream };
         open.count().set(open.count().get() + 1);
         open
     }
 
-    /// Records that a call buffers `now` bytes instead of `before`; returns whether the total is within its limit.
-    pub(super) fn gather(&self, before: usize, now: usize) -> bool {
-        self.gathered.set(self.gathered.get() + now - before);
-        self.gathered.get() <= MOST_GATHERED
+    /// Records that a call buffers `after` bytes instead of `before`; returns whether the total is within its limit.
+    pub(super) fn replace_buffered(&self, before: usize, after: usize) -> bool {
+        self.buffered.set(self.buffered.get() + after - before);
+        self.buffered.get() <= MAX_BUFFERED
     }
 }
 
 /// A waiting call.
-pub(super) struct Open {
+pub(super) struct OpenCall {
     activity: Rc<Activity>,
     is_stream: bool,
 }
 
-impl Open {
+impl OpenCall {
     fn count(&self) -> &Cell<u64> {
         if self.is_stream { &self.activity.streams } else { &self.activity.calls }
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenCall {
     fn drop(&mut self) {
         self.count().set(self.count().get() - 1);
     }

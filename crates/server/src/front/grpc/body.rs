@@ -9,17 +9,17 @@ use std::task::{Context, Poll};
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 #[derive(Default)]
-pub(super) enum Body {
+pub(super) enum GrpcBody {
     /// A message, then the trailers of a successful call.
     Message(Bytes),
     Trailers,
     /// Empty, or at its end.
     #[default]
-    Ended,
+    End,
     Routed(tonic::body::Body),
 }
 
-impl http_body::Body for Body {
+impl http_body::Body for GrpcBody {
     type Data = Bytes;
     type Error = tonic::Status;
 
@@ -34,12 +34,12 @@ impl http_body::Body for Body {
                 Poll::Ready(Some(Ok(Frame::data(message))))
             }
             Self::Trailers => {
-                *self = Self::Ended;
+                *self = Self::End;
                 let mut trailers = HeaderMap::with_capacity(1);
                 trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
                 Poll::Ready(Some(Ok(Frame::trailers(trailers))))
             }
-            Self::Ended => Poll::Ready(None),
+            Self::End => Poll::Ready(None),
             Self::Routed(body) => Pin::new(body).poll_frame(cx),
         }
     }
@@ -47,14 +47,14 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Message(_) | Self::Trailers => false,
-            Self::Ended => true,
+            Self::End => true,
             Self::Routed(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Message(_) | Self::Trailers | Self::Ended => SizeHint::default(),
+            Self::Message(_) | Self::Trailers | Self::End => SizeHint::default(),
             Self::Routed(body) => body.size_hint(),
         }
     }

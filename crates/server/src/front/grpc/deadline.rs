@@ -7,7 +7,7 @@ pub(super) const HEADER: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// The timeout in the header, if it has the protocol's format: at most eight digits and a unit. Anything else means
 /// no deadline.
-pub(super) fn granted(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn call_timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(HEADER)?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if !(1..=8).contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -27,7 +27,7 @@ pub(super) fn granted(headers: &HeaderMap) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::granted;
+    use super::call_timeout;
     use http::{HeaderMap, HeaderValue};
     use std::time::Duration;
 
@@ -53,8 +53,8 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert("grpc-timeout", HeaderValue::from_bytes(text.as_bytes()).unwrap());
-            assert_eq!(granted(&headers), expected, "{text:?}");
+            assert_eq!(call_timeout(&headers), expected, "{text:?}");
         }
-        assert_eq!(granted(&HeaderMap::new()), None);
+        assert_eq!(call_timeout(&HeaderMap::new()), None);
     }
 }

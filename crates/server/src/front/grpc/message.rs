@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tonic::Status;
 
 /// Maximum size of a decision request.
-pub(super) const LARGEST: usize = 256 << 10;
+pub(super) const MAX_MESSAGE: usize = 256 << 10;
 /// A flag and the message length.
 pub(super) const PREFIX: usize = 5;
 
@@ -14,42 +14,42 @@ const IDENTITY: &str = "identity";
 
 /// The bytes received so far.
 #[derive(Debug, Default)]
-pub(super) struct Message {
+pub(super) struct UnaryMessage {
     /// The bytes, if they arrived in one piece, as nearly always.
-    whole: Bytes,
+    single: Bytes,
     /// The bytes, if they arrived in several pieces.
     pieces: Vec<u8>,
 }
 
-impl Message {
+impl UnaryMessage {
     /// Adds a piece, or reports that the message is too long.
     pub(super) fn add(&mut self, piece: Bytes) -> Result<(), Status> {
-        if self.whole.is_empty() && self.pieces.is_empty() {
-            self.whole = piece;
+        if self.single.is_empty() && self.pieces.is_empty() {
+            self.single = piece;
         } else {
             if self.pieces.is_empty() {
-                self.pieces.extend_from_slice(&std::mem::take(&mut self.whole));
+                self.pieces.extend_from_slice(&std::mem::take(&mut self.single));
             }
             self.pieces.extend_from_slice(&piece);
         }
         match self.declared() {
-            Some((_, length)) if length > LARGEST => Err(too_large(length)),
-            _ if self.bytes().len() > PREFIX + LARGEST => Err(too_large(self.bytes().len() - PREFIX)),
+            Some((_, length)) if length > MAX_MESSAGE => Err(too_large(length)),
+            _ if self.bytes().len() > PREFIX + MAX_MESSAGE => Err(too_large(self.bytes().len() - PREFIX)),
             _ => Ok(()),
         }
     }
 
     /// Copies the received bytes while the rest is awaited, and returns their number: a slice, even of one byte,
     /// keeps the whole read buffer in memory.
-    pub(super) fn hold(&mut self) -> usize {
-        if !self.whole.is_empty() {
-            self.pieces = std::mem::take(&mut self.whole).to_vec();
+    pub(super) fn detach(&mut self) -> usize {
+        if !self.single.is_empty() {
+            self.pieces = std::mem::take(&mut self.single).to_vec();
         }
         self.pieces.len()
     }
 
     fn bytes(&self) -> &[u8] {
-        if self.pieces.is_empty() { &self.whole } else { &self.pieces }
+        if self.pieces.is_empty() { &self.single } else { &self.pieces }
     }
 
     /// The flag and length in the prefix.
@@ -80,11 +80,13 @@ impl Message {
 }
 
 fn too_large(length: usize) -> Status {
-    Status::resource_exhausted(format!("a message may have at most {LARGEST} bytes; this one has {length}"))
+    Status::resource_exhausted(format!(
+        "a message may have at most {MAX_MESSAGE} bytes; this one has {length}"
+    ))
 }
 
 /// The headers that a waiting call still needs: whether its message has an encoding.
-pub(super) fn still_to_read(headers: &HeaderMap) -> HeaderMap {
+pub(super) fn retained_headers(headers: &HeaderMap) -> HeaderMap {
     let is_encoded = headers.get(ENCODING).is_some_and(|encoding| encoding != IDENTITY);
     is_encoded.then_some((ENCODING, HeaderValue::from_static("other"))).into_iter().collect()
 }

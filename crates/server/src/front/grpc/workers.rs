@@ -1,6 +1,6 @@
 //! Worker threads of the rate limit service, and their timeouts.
 
-use super::call::Desk;
+use super::call::GrpcWorker;
 use super::connection::serve;
 use crate::front::rls::RateLimitService;
 use hivemind_core::store::Store;
@@ -20,7 +20,7 @@ use tonic::service::Routes;
 
 /// Timeouts of connections and calls.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct GrpcTimeouts {
     pub(crate) handshake: Duration,
     pub(crate) call: Duration,
     pub(crate) idle: Duration,
@@ -32,7 +32,7 @@ pub(crate) struct Patience {
 
 /// What callers must present.
 #[derive(Clone, Default)]
-pub(crate) struct Door {
+pub(crate) struct CallerAuth {
     /// On TCP; `None` means plaintext.
     pub(crate) tls: Option<Arc<PortTls>>,
     /// `None` accepts calls without a key.
@@ -44,52 +44,52 @@ pub(crate) async fn start_workers<S: Store + 'static>(
     count: NonZeroUsize,
     service: &RateLimitService<S>,
     routes: &Routes,
-    door: &Door,
-    patience: Patience,
+    auth: &CallerAuth,
+    timeouts: GrpcTimeouts,
     stopped: &watch::Receiver<bool>,
 ) -> io::Result<(Workers<Socket>, Ended)> {
-    let (service, routes, door, stopped) = (service.clone(), routes.clone(), door.clone(), stopped.clone());
-    let equip = move |_| {
-        let desk = Desk::new(service.clone(), routes.clone(), door.keys.clone(), patience.call);
-        let (desk, tls, stopped) = (Rc::new(desk), door.tls.clone(), stopped.clone());
-        move |socket| attend(socket, tls.clone(), Rc::clone(&desk), patience, stopped.clone())
+    let (service, routes, auth, stopped) = (service.clone(), routes.clone(), auth.clone(), stopped.clone());
+    let new_worker = move |_| {
+        let worker = GrpcWorker::new(service.clone(), routes.clone(), auth.keys.clone(), timeouts.call);
+        let (worker, tls, stopped) = (Rc::new(worker), auth.tls.clone(), stopped.clone());
+        move |socket| serve_socket(socket, tls.clone(), Rc::clone(&worker), timeouts, stopped.clone())
     };
-    Workers::start(count, "calls", equip).await
+    Workers::start(count, "calls", new_worker).await
 }
 
-async fn attend<S: Store + 'static>(
+async fn serve_socket<S: Store + 'static>(
     socket: Socket,
     tls: Option<Arc<PortTls>>,
-    desk: Rc<Desk<S>>,
-    patience: Patience,
+    worker: Rc<GrpcWorker<S>>,
+    timeouts: GrpcTimeouts,
     stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
     match (socket, tls) {
-        (Socket::Tcp(stream), None) => serve(TcpStream::from_std(stream)?, desk, patience, stopped).await,
+        (Socket::Tcp(stream), None) => serve(TcpStream::from_std(stream)?, worker, timeouts, stopped).await,
         (Socket::Tcp(stream), Some(tls)) => {
             // Boxed, so that plaintext connections do not reserve memory for it.
-            Box::pin(shake_hands(TcpStream::from_std(stream)?, tls, desk, patience, stopped)).await;
+            Box::pin(serve_tls(TcpStream::from_std(stream)?, tls, worker, timeouts, stopped)).await;
         }
-        (Socket::Unix(stream), _) => serve(UnixStream::from_std(stream)?, desk, patience, stopped).await,
+        (Socket::Unix(stream), _) => serve(UnixStream::from_std(stream)?, worker, timeouts, stopped).await,
     }
     Ok(())
 }
 
 /// Serves a connection over TLS. The handshake runs in the task of its connection, and delays no other.
-async fn shake_hands<S: Store + 'static>(
+async fn serve_tls<S: Store + 'static>(
     stream: TcpStream,
     tls: Arc<PortTls>,
-    desk: Rc<Desk<S>>,
-    patience: Patience,
+    worker: Rc<GrpcWorker<S>>,
+    timeouts: GrpcTimeouts,
     mut stopped: watch::Receiver<bool>,
 ) {
     let acceptor = tls.acceptor();
-    let shaken = tokio::select! { biased;
+    let accepted = tokio::select! { biased;
         _ = stopped.wait_for(|stopped| *stopped) => return,
-        shaken = tls::accept(stream, &acceptor, patience.handshake) => shaken,
+        accepted = tls::accept(stream, &acceptor, timeouts.handshake) => accepted,
     };
     // A failed handshake is logged there.
-    if let Ok((stream, _)) = shaken {
-        serve(stream, desk, patience, stopped).await;
+    if let Ok((stream, _)) = accepted {
+        serve(stream, worker, timeouts, stopped).await;
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn write(answer: &Answer<'_>, out: &mut Vec<u8>) {
     }
     let grants = answer.statuses.iter().filter_map(|status| status.grant.as_ref());
     if let Some(least) = grants.min_by_key(|grant| grant.requests) {
-        nested(7, out, |out| write_quota(least, out));
+        nested(7, out, |out| write_grant(least, out));
     }
 }
 
@@ -40,7 +40,7 @@ fn write_status(status: &Status<'_>, out: &mut Vec<u8>) {
         nested(4, out, |out| number(1, seconds.min(i64::MAX.unsigned_abs()), out));
     }
     if let Some(grant) = &status.grant {
-        nested(5, out, |out| write_quota(grant, out));
+        nested(5, out, |out| write_grant(grant, out));
     }
 }
 
@@ -50,7 +50,7 @@ fn write_limit(current: &CurrentLimit<'_>, out: &mut Vec<u8>) {
     text(3, current.name, out);
 }
 
-fn write_quota(grant: &Grant<'_>, out: &mut Vec<u8>) {
+fn write_grant(grant: &Grant<'_>, out: &mut Vec<u8>) {
     const SECOND: u64 = 1_000_000_000;
     let nanos = grant.valid_until.as_nanos();
     number(1, grant.requests.into(), out);
@@ -116,17 +116,17 @@ fn bytes(field: u8, value: &[u8], out: &mut Vec<u8>) {
 #[inline]
 fn nested(field: u8, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.push(field << 3 | 2);
-    let place = out.len();
+    let length_at = out.len();
     out.push(0);
     let start = out.len();
     write(out);
     let length = out.len() - start;
-    if let (Ok(short @ ..0x80), Some(kept)) = (u8::try_from(length), out.get_mut(place)) {
-        *kept = short;
+    if let (Ok(short @ ..0x80), Some(length_byte)) = (u8::try_from(length), out.get_mut(length_at)) {
+        *length_byte = short;
     } else {
         let mut prefix = SmallVec::<[u8; 10]>::new();
         varint(length as u64, &mut prefix);
-        out.splice(place..start, prefix);
+        out.splice(length_at..start, prefix);
     }
 }
 

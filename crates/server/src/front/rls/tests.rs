@@ -7,22 +7,22 @@ use crate::ruleset::Ruleset;
 use crate::service::Options;
 
 /// A random generator: the same on each run, except in the long tier.
-struct Dice(u64);
+struct TestRng(u64);
 
-impl Dice {
-    fn throw(&mut self, sides: u64) -> u64 {
+impl TestRng {
+    fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        self.0 % sides
+        self.0 % bound
     }
 
     fn byte(&mut self) -> u8 {
-        u8::try_from(self.throw(256)).unwrap()
+        u8::try_from(self.below(256)).unwrap()
     }
 
-    fn one_in(&mut self, sides: u64) -> bool {
-        self.throw(sides) == 0
+    fn one_in(&mut self, bound: u64) -> bool {
+        self.below(bound) == 0
     }
 }
 
@@ -36,32 +36,32 @@ fn varint(mut value: u64, out: &mut Vec<u8>) {
 
 /// Fields of a message: mostly those of a request, in any order and number, with wrong types, wrong lengths,
 /// truncations, groups and unknown fields.
-fn message(dice: &mut Dice, depth: u32, out: &mut Vec<u8>) {
+fn message(rng: &mut TestRng, depth: u32, out: &mut Vec<u8>) {
     const ODD_NUMBERS: [u64; 6] = [0, 15, 16, 2_047, (1 << 29) - 1, 1 << 29];
-    for _ in 0..dice.throw(6) {
-        let number = if dice.one_in(8) {
-            ODD_NUMBERS[usize::try_from(dice.throw(6)).unwrap()]
+    for _ in 0..rng.below(6) {
+        let number = if rng.one_in(8) {
+            ODD_NUMBERS[usize::try_from(rng.below(6)).unwrap()]
         } else {
-            1 + dice.throw(4)
+            1 + rng.below(4)
         };
         let wire = match depth {
-            _ if dice.one_in(6) => dice.throw(8),
+            _ if rng.one_in(6) => rng.below(8),
             0 if number == 3 => 0,
             1 if number == 4 => 0,
-            2.. if dice.one_in(2) => 0,
+            2.. if rng.one_in(2) => 0,
             _ => 2,
         };
         varint(number << 3 | wire, out);
         match wire {
             0 => {
-                let more = if dice.one_in(3) { dice.throw(11) } else { 0 };
-                (0..more).for_each(|_| out.push(dice.byte() | 0x80));
-                out.push(u8::try_from(dice.throw(if more >= 9 { 3 } else { 128 })).unwrap());
+                let more = if rng.one_in(3) { rng.below(11) } else { 0 };
+                (0..more).for_each(|_| out.push(rng.byte() | 0x80));
+                out.push(u8::try_from(rng.below(if more >= 9 { 3 } else { 128 })).unwrap());
             }
             1 => out.extend([1; 8]),
-            2 => delimited(dice, depth, out),
+            2 => delimited(rng, depth, out),
             3 => {
-                message(dice, depth + 1, out);
+                message(rng, depth + 1, out);
                 varint(number << 3 | 4, out);
             }
             5 => out.extend([1; 4]),
@@ -70,16 +70,16 @@ fn message(dice: &mut Dice, depth: u32, out: &mut Vec<u8>) {
     }
 }
 
-fn delimited(dice: &mut Dice, depth: u32, out: &mut Vec<u8>) {
+fn delimited(rng: &mut TestRng, depth: u32, out: &mut Vec<u8>) {
     let mut inner = Vec::new();
-    if depth < 3 && !dice.one_in(4) {
-        message(dice, depth + 1, &mut inner);
+    if depth < 3 && !rng.one_in(4) {
+        message(rng, depth + 1, &mut inner);
     } else {
-        for _ in 0..dice.throw(6) {
-            inner.push(if dice.one_in(12) { dice.byte() } else { b'a' });
+        for _ in 0..rng.below(6) {
+            inner.push(if rng.one_in(12) { rng.byte() } else { b'a' });
         }
     }
-    varint(inner.len() as u64 + u64::from(dice.one_in(40)), out);
+    varint(inner.len() as u64 + u64::from(rng.one_in(40)), out);
     out.extend(inner);
 }
 
@@ -89,14 +89,14 @@ fn delimited(dice: &mut Dice, depth: u32, out: &mut Vec<u8>) {
 fn codec_accepts_and_rejects_the_same_as_prost() {
     let long = std::env::var_os("HIVEMIND_LONG").is_some();
     let seed = if long { u64::from(std::process::id()) << 20 | 1 } else { 0x4856_4d44 };
-    let (messages, mut dice) = (if long { 20_000_000 } else { 1_000_000 }, Dice(seed));
+    let (messages, mut rng) = (if long { 20_000_000 } else { 1_000_000 }, TestRng(seed));
     let (mut bytes, mut accepted) = (Vec::new(), 0_u64);
     for index in 0..messages {
         bytes.clear();
-        message(&mut dice, 0, &mut bytes);
+        message(&mut rng, 0, &mut bytes);
         if index % 5 == 0 && !bytes.is_empty() {
-            let place = usize::try_from(dice.throw(bytes.len() as u64)).unwrap();
-            bytes[place] ^= 1 << dice.throw(8);
+            let place = usize::try_from(rng.below(bytes.len() as u64)).unwrap();
+            bytes[place] ^= 1 << rng.below(8);
         }
         accepted += u64::from(rls_codec(&bytes));
     }
@@ -125,17 +125,17 @@ fn nested(tags: &[u8], depth: usize) -> Vec<u8> {
 
 #[test]
 fn responses_are_encoded_like_prost() {
-    let mut dice = Dice(7);
+    let mut rng = TestRng(7);
     let values = ["", "a", "long", "quota", "body"];
     for _ in 0..500 {
         let mut request = Vec::new();
         bytes(1, b"d", &mut request);
-        for _ in 0..=dice.throw(3) {
+        for _ in 0..=rng.below(3) {
             let mut descriptor = Vec::new();
-            for _ in 0..=dice.throw(2) {
+            for _ in 0..=rng.below(2) {
                 let mut entry = Vec::new();
                 bytes(1, b"key", &mut entry);
-                bytes(2, values[usize::try_from(dice.throw(5)).unwrap()].as_bytes(), &mut entry);
+                bytes(2, values[usize::try_from(rng.below(5)).unwrap()].as_bytes(), &mut entry);
                 bytes(1, &entry, &mut descriptor);
             }
             bytes(2, &descriptor, &mut request);
@@ -167,12 +167,12 @@ fn ordinary_call_does_not_allocate() {
         let mut out = Vec::with_capacity(1_000);
         // Also once over its limit: the first spend and the first refusal of a key are recorded with allocations.
         for _ in 0..8 {
-            service.answer_at_once(&request, None, None, &mut out).unwrap().unwrap();
+            service.try_should_rate_limit(&request, None, None, &mut out).unwrap().unwrap();
         }
         out.clear();
         let allocations = allocation_counter::measure(|| {
             for _ in 0..10 {
-                service.answer_at_once(&request, None, None, &mut out).unwrap().unwrap();
+                service.try_should_rate_limit(&request, None, None, &mut out).unwrap().unwrap();
             }
         });
         assert_eq!(allocations.count_total, 0, "{values:?}");

@@ -4,19 +4,19 @@
 use std::fmt;
 
 /// First byte, length, 64-bit extended length, mask.
-pub(super) const LONGEST_HEAD: usize = 14;
+pub(super) const MAX_FRAME_HEADER: usize = 14;
 
 const CLOSE: u8 = 0x8;
 const FIN: u8 = 0x80;
 const MASKED: u8 = 0x80;
 /// Maximum payload of a control frame, which is also the maximum of a 7-bit length.
-const MOST_CONTROL: u64 = 125;
+const MAX_CONTROL_PAYLOAD: u64 = 125;
 /// What is left of that for a reason, after the code.
-const MOST_REASON: usize = 123;
+const MAX_CLOSE_REASON: usize = 123;
 
 /// A frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct FrameHeader {
     pub(super) opcode: u8,
     pub(super) is_final: bool,
     pub(super) is_masked: bool,
@@ -26,7 +26,7 @@ pub(super) struct Head {
     pub(super) payload: u64,
 }
 
-impl Head {
+impl FrameHeader {
     /// Parses the header at the start of `bytes`; `None` if it is incomplete.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, Violation> {
         let [first, second, rest @ ..] = bytes else { return Ok(None) };
@@ -46,14 +46,14 @@ impl Head {
         if bytes.len() < length {
             return Ok(None);
         }
-        let head = Self { opcode: first & 0x0F, is_final: first & FIN != 0, is_masked, length, payload };
+        let header = Self { opcode: first & 0x0F, is_final: first & FIN != 0, is_masked, length, payload };
         if payload < shortest || payload > i64::MAX.unsigned_abs() {
             return Err(Violation::Length);
         }
-        if head.is_control() && payload > MOST_CONTROL {
+        if header.is_control() && payload > MAX_CONTROL_PAYLOAD {
             return Err(Violation::LongControl);
         }
-        Ok(Some(head))
+        Ok(Some(header))
     }
 
     pub(super) fn is_control(&self) -> bool {
@@ -100,18 +100,18 @@ impl fmt::Display for Violation {
 
 /// Code and reason of a Close frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Farewell<'a> {
+pub(super) struct CloseFrame<'a> {
     pub(super) code: u16,
     pub(super) reason: &'a str,
 }
 
-impl Farewell<'_> {
+impl CloseFrame<'_> {
     pub(super) const GOING_AWAY: u16 = 1001;
     pub(super) const PROTOCOL_ERROR: u16 = 1002;
 
     /// The Close frame of a server, with the reason truncated to the length of a control frame.
     pub(super) fn to_client(&self) -> Vec<u8> {
-        let reason = self.reason.get(..self.reason.floor_char_boundary(MOST_REASON)).unwrap_or_default();
+        let reason = self.reason.get(..self.reason.floor_char_boundary(MAX_CLOSE_REASON)).unwrap_or_default();
         let mut frame = vec![FIN | CLOSE, u8::try_from(2 + reason.len()).unwrap_or_default()];
         frame.extend_from_slice(&self.code.to_be_bytes());
         frame.extend_from_slice(reason.as_bytes());

@@ -10,7 +10,7 @@ use sha1_smol::Sha1;
 
 /// RFC 6455: every server appends this to the key, so that no other kind of server confirms by chance.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-const KEY_BYTES: usize = 16;
+const KEY_LENGTH: usize = 16;
 
 /// Whether a request is a WebSocket handshake of RFC 6455: HTTP/1.1, a key of 16 bytes, version 13. The handshake
 /// over HTTP/2 (RFC 8441) is not supported.
@@ -36,8 +36,8 @@ pub(crate) fn accept_key(key: &HeaderValue) -> Option<HeaderValue> {
 }
 
 fn is_key(key: &HeaderValue) -> bool {
-    let mut bytes = [0; KEY_BYTES + 2]; // The decoder's buffer size for 24 characters.
-    key.len() == 24 && STANDARD.decode_slice(key.as_bytes(), &mut bytes) == Ok(KEY_BYTES)
+    let mut bytes = [0; KEY_LENGTH + 2]; // The decoder's buffer size for 24 characters.
+    key.len() == 24 && STANDARD.decode_slice(key.as_bytes(), &mut bytes) == Ok(KEY_LENGTH)
 }
 
 /// The value of a header that occurs once. Two servers may read duplicates differently.

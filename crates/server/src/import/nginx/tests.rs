@@ -211,7 +211,7 @@ fn broken_file_is_rejected_with_its_place() {
         ("a 'b;\n", ":1: ", "unclosed quote"),
         (";", ":1: ", "missing directive"),
         ("include nginx.conf;", ":1: ", "check whether a file includes itself"),
-        ("\ninclude gone.conf;", ":2: ", "cannot be read"),
+        ("\ninclude gone.conf;", ":2: ", "cannot read"),
     ] {
         let error = imported(text, &[]).unwrap_err().to_string();
         assert!(error.contains(place) && error.contains(cause), "{text}: {error}");

@@ -1,4 +1,4 @@
-//! A comparison on a terminal: a table, who is limited under which, and a chart of each over time.
+//! Text output of a comparison: totals, limited keys, and a chart over time for each rule set.
 
 use super::{Both, Comparison, Total};
 use crate::replay::chart::{self, Bar};
@@ -16,7 +16,7 @@ impl fmt::Display for Comparison {
             |total: Total| format!("{} ({})", total.allowed, percent_of_rest(total.limited, self.requests));
         writeln!(f, "{:>18}{:>18}  allowed", cell(now), cell(then))?;
         for (what, now, then) in
-            [("limited", now.limited, then.limited), ("under no limit", now.unlimited, then.unlimited)]
+            [("limited", now.limited, then.limited), ("without a limit", now.unlimited, then.unlimited)]
         {
             let cell = |count| format!("{count} ({})", percent(count, self.requests));
             writeln!(f, "{:>18}{:>18}  {what}", cell(now), cell(then))?;
@@ -33,12 +33,11 @@ impl fmt::Display for Comparison {
             writeln!(f, "{now:>10}{then:>10}{:>10}  {name}", tally.requests)?;
         }
         if self.unnamed > 0 {
-            let text =
-                "of names past those that are counted one by one: who is limited most may be among them";
+            let text = "of keys that were not counted individually; the most limited ones may be among them";
             writeln!(f, "\n{:>10} requests {text}", self.unnamed)?;
         }
         if self.cut > 0 {
-            let text = "with texts that are cut off: those that begin alike are one here";
+            let text = "with truncated texts; keys with the same truncated texts count as one";
             writeln!(f, "\n{:>10} requests {text}", self.cut)?;
         }
         if self.requests == 0 {

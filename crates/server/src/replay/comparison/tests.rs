@@ -22,7 +22,7 @@ fn ask(comparison: &mut Comparison, t_ms: u64, descriptors: &[&[(&str, &str)]]) 
 }
 
 #[test]
-fn who_is_limited_under_which_is_told_side_by_side() {
+fn comparison_lists_limited_keys_of_both_rule_sets() {
     let mut comparison = compare("{unit: hour, requests_per_unit: 3}", "{unit: hour, requests_per_unit: 1}");
     for t_ms in 0..4 {
         ask(&mut comparison, t_ms, &[&[("k", "a")], &[("free", "x")]]);
@@ -43,7 +43,7 @@ fn who_is_limited_under_which_is_told_side_by_side() {
 }
 
 #[test]
-fn a_wider_limit_lets_pass_who_was_limited() {
+fn wider_limit_admits_limited_keys() {
     let mut comparison = compare("{unit: hour, requests_per_unit: 1}", "{unit: hour, requests_per_unit: 3}");
     for t_ms in 0..4 {
         ask(&mut comparison, t_ms, &[&[("k", "a")]]);
@@ -55,7 +55,7 @@ fn a_wider_limit_lets_pass_who_was_limited() {
 }
 
 #[test]
-fn equal_rules_come_to_the_same() {
+fn equal_rules_have_equal_results() {
     let limit = "{unit: hour, requests_per_unit: 2}";
     let mut comparison = compare(limit, limit);
     for t_ms in 0..50 {
@@ -67,25 +67,25 @@ fn equal_rules_come_to_the_same() {
 }
 
 #[test]
-fn names_past_those_that_are_counted_one_by_one_are_told_of() {
+fn requests_beyond_the_counted_keys_are_reported() {
     let limit = "{unit: hour, requests_per_unit: 2}";
     let mut comparison = compare(limit, limit);
     for number in 0..super::MOST_KEYS {
         ask(&mut comparison, 0, &[&[("free", &number.to_string())]]);
     }
-    assert!(!comparison.to_string().contains("of names"), "all of them are counted");
+    assert!(!comparison.to_string().contains("not counted individually"), "all keys are counted");
     for _ in 0..7 {
         ask(&mut comparison, 1, &[&[("free", "one-more")]]);
     }
     ask(&mut comparison, 2, &[&[("free", "0")]]);
     assert_eq!(comparison.unnamed, 7);
     let shown = comparison.to_string();
-    assert!(shown.contains("7 requests of names past those that are counted one by one"), "{shown}");
+    assert!(shown.contains("7 requests of keys that were not counted individually"), "{shown}");
 }
 
-// Seen failing on: texts that are cut before they are hashed.
+// Seen failing on: texts truncated before they are hashed.
 #[test]
-fn a_credential_is_hashed_before_it_is_cut_and_a_text_that_is_cut_is_told_of() {
+fn credential_is_hashed_before_truncation() {
     let limit = "{unit: hour, requests_per_unit: 0}";
     let mut comparison = compare(limit, limit);
     let long = "a".repeat(super::LONGEST_TEXT);
@@ -98,5 +98,5 @@ fn a_credential_is_hashed_before_it_is_cut_and_a_text_that_is_cut_is_told_of() {
     ask(&mut comparison, 1, &[&[("k", &long)]]);
     ask(&mut comparison, 1, &[&[("k", &format!("{long}b"))]]);
     assert_eq!((comparison.first(9).len(), comparison.cut), (5, 1));
-    assert!(comparison.to_string().contains("1 requests with texts that are cut off"));
+    assert!(comparison.to_string().contains("1 requests with truncated texts"));
 }

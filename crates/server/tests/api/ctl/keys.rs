@@ -1,8 +1,8 @@
-//! One key, and the blocks and decisions around it, from the shell: looked at and acted on, as a table and as JSON.
+//! Commands for one key, and for blocks and decisions, as tables and as JSON.
 
-use super::{Said, ctl, run};
+use super::{CommandOutput, ctl, run};
 use crate::RULES;
-use crate::asked::json;
+use crate::http::json;
 use hivemind_testkit::{Server, Setup, overall, within};
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -10,10 +10,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-/// A table as its rows of words, its headings first.
-fn table(said: &Said) -> Vec<Vec<String>> {
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.error);
-    said.out
+/// The rows of a table as words, headings first.
+fn table(output: &CommandOutput) -> Vec<Vec<String>> {
+    assert_eq!(output.code, Some(0), "{}{}", output.out, output.error);
+    output
+        .out
         .lines()
         .map(|line| line.split("  ").map(str::trim).map(str::to_owned).collect())
         .map(filled)
@@ -28,20 +29,20 @@ async fn answer(server: &Server, arguments: &[&str]) -> Value {
     answer_with(0, server, arguments).await
 }
 
-/// An answer that says that nothing was done.
-async fn undone(server: &Server, arguments: &[&str]) -> Value {
+/// The JSON output of a command that had no effect.
+async fn answer_without_effect(server: &Server, arguments: &[&str]) -> Value {
     answer_with(1, server, arguments).await
 }
 
 async fn answer_with(code: i32, server: &Server, arguments: &[&str]) -> Value {
-    let said = ctl(server, &[&["--json"], arguments].concat()).await;
-    assert_eq!(said.code, Some(code), "{arguments:?}: {}{}", said.out, said.error);
-    json(&said.out)
+    let output = ctl(server, &[&["--json"], arguments].concat()).await;
+    assert_eq!(output.code, Some(code), "{arguments:?}: {}{}", output.out, output.error);
+    json(&output.out)
 }
 
-// Seen failing on: a grant that does not say why less came back than was asked for.
+// Seen failing on: a grant that does not explain why it returned less than requested.
 #[tokio::test]
-async fn a_key_is_looked_up_given_back_to_and_reset_as_a_table_and_as_json() {
+async fn key_get_grant_and_reset_print_table_and_json() {
     let server = Server::with_rules(RULES).await;
     let key = ["shop", "plan=gold", "user=ada"];
     let on = |what: &'static str, more: &[&'static str]| [&["key", what][..], &key, more].concat();
@@ -61,7 +62,7 @@ async fn a_key_is_looked_up_given_back_to_and_reset_as_a_table_and_as_json() {
     assert_eq!((&given[1][1], &given[1][3], given.len()), (&"47".to_owned(), &"2".to_owned(), 2));
     let given = answer(&server, &on("grant", &["--extra", "1"])).await;
     assert_eq!((&given["limits"][0]["remaining"], &given["limits"][0]["granted"]), (&json!(48), &json!(1)));
-    // Where less came back than was asked for, it says why.
+    // If less was returned than requested, the output explains it.
     let given = ctl(&server, &on("grant", &["--extra", "100"])).await;
     let last = given.out.lines().last().expect("a line");
     assert!(
@@ -73,13 +74,13 @@ async fn a_key_is_looked_up_given_back_to_and_reset_as_a_table_and_as_json() {
     assert_eq!(ctl(&server, &on("reset", &[])).await.out, "reset: 1 counters\n");
     assert_eq!(answer(&server, &on("get", &[])).await["limits"][0]["remaining"], 50);
     assert_eq!(answer(&server, &on("reset", &[])).await, json!({"reset": 1}));
-    assert_eq!(given.code, Some(0), "some of it was given back");
-    let nothing = ctl(&server, &["key", "get", "shop", "nobody=x"]).await;
-    assert!(nothing.out.starts_with("no rule limits this key"), "{}", nothing.out);
+    assert_eq!(given.code, Some(0), "a part was returned");
+    let unlimited = ctl(&server, &["key", "get", "shop", "color=red"]).await;
+    assert!(unlimited.out.starts_with("no rule limits this key"), "{}", unlimited.out);
 }
 
 #[tokio::test]
-async fn a_key_is_blocked_listed_and_unblocked_and_what_was_refused_is_among_the_decisions() {
+async fn blocked_key_is_listed_refused_and_shown_in_decisions() {
     let server = Server::with_rules(RULES).await;
     assert_eq!(ctl(&server, &["blocks"]).await.out, "no blocked keys\n");
     let blocked = ctl(&server, &["key", "block", "shop", "user=ada", "--for", "1h"]).await;
@@ -116,21 +117,21 @@ async fn a_key_is_blocked_listed_and_unblocked_and_what_was_refused_is_among_the
     assert_eq!(answer(&server, &["key", "unblock", "shop", "user=ada"]).await, json!({"was_blocked": true}));
 }
 
-// Seen failing on: success told of a block that refuses nobody.
+// Seen failing on: success reported for a block that refuses no request.
 #[tokio::test]
-async fn a_block_of_a_key_that_no_rule_limits_says_whom_it_refuses() {
+async fn block_of_key_without_limit_prints_its_effect() {
     let server = Server::with_rules(RULES).await;
-    let blocked = ctl(&server, &["key", "block", "shop", "nobody=x", "--for", "1h"]).await;
-    let told = "No rule limits this key: the block affects only requests that carry their own limit.";
-    assert!(blocked.code == Some(0) && blocked.out.contains(told), "{}", blocked.out);
-    assert_eq!(overall(&server.ask("shop", "nobody=x").await), "OK", "as it says");
+    let blocked = ctl(&server, &["key", "block", "shop", "color=red", "--for", "1h"]).await;
+    let text = "No rule limits this key: the block affects only requests that carry their own limit.";
+    assert!(blocked.code == Some(0) && blocked.out.contains(text), "{}", blocked.out);
+    assert_eq!(overall(&server.ask("shop", "color=red").await), "OK", "as the output says");
 }
 
-// Seen failing on: a reset and a grant that are told as done, and leave what the others have spent.
+// Seen failing on: a reset and a grant reported as done although the shared counter keeps the spent hits.
 #[tokio::test]
-async fn what_shares_a_counter_for_want_of_room_is_told_and_not_called_reset_or_given_back() {
+async fn key_in_overflow_counter_is_not_reset_or_granted() {
     let server = Setup::rules(RULES).with("rate_limiting.max_keys", "1").start().await;
-    server.ask("shop", "user=first").await; // It has all the room there is.
+    server.ask("shop", "user=first").await; // It takes the only slot.
     for name in ["second", "third"] {
         server.ask("shop", &format!("user={name}")).await;
     }
@@ -141,27 +142,28 @@ async fn what_shares_a_counter_for_want_of_room_is_told_and_not_called_reset_or_
     let reset = ctl(&server, &own).await;
     assert!(reset.out.starts_with("reset: 0 counters\nnot reset: 1 counters\n"), "{}", reset.out);
     assert!(reset.out.contains("rate_limiting.max_keys"), "{}", reset.out);
-    assert_eq!(reset.code, Some(1), "it was not done");
-    let reset = undone(&server, &own).await;
+    assert_eq!(reset.code, Some(1), "nothing was reset");
+    let reset = answer_without_effect(&server, &own).await;
     assert_eq!((&reset["reset"], &reset["crowded"]), (&json!(0), &json!(1)), "{reset}");
-    let given = undone(&server, &["key", "grant", "shop", "user=second", "--extra", "1"]).await;
+    let given =
+        answer_without_effect(&server, &["key", "grant", "shop", "user=second", "--extra", "1"]).await;
     let limit = &given["limits"][0];
     assert_eq!((&limit["granted"], &limit["remaining"]), (&json!(0), &json!(left)), "{given}");
-    assert!(limit["why"].as_str().is_some_and(|why| why.contains("for want of room")), "{given}");
-    // Who has room of its own is reset, and its room is free.
+    assert!(limit["why"].as_str().is_some_and(|why| why.contains("because the table is full")), "{given}");
+    // A key with a counter of its own is reset, which frees the slot.
     assert_eq!(
         answer(&server, &["key", "grant", "shop", "user=first", "--extra", "1"]).await["limits"][0]["granted"],
         1
     );
 }
 
-// Seen failing on: one --url at most; a refusal without what the service said.
+// Seen failing on: at most one `--url`; a refusal without the service's problem.
 #[tokio::test]
-async fn several_services_are_asked_one_after_the_other_and_one_that_fails_is_told_of() {
+async fn several_urls_are_called_in_turn_and_failures_reported() {
     let servers = [Server::with_rules(RULES).await, Server::with_rules(RULES).await];
     let urls: Vec<String> = servers.iter().map(|server| format!("http://{}", server.admin)).collect();
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-    let nobody = format!("http://127.0.0.1:{nobody}");
+    let unreachable = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let unreachable = format!("http://127.0.0.1:{unreachable}");
     let block = ["key", "block", "shop", "user=ada", "--for", "1h"];
     let both = ["--url", &urls[0], "--url", &urls[1]];
     let done = run(&[&both[..], &block].concat(), &[]).await;
@@ -170,21 +172,21 @@ async fn several_services_are_asked_one_after_the_other_and_one_that_fails_is_to
     for server in &servers {
         assert_eq!(overall(&server.ask("shop", "user=ada").await), "OVER");
     }
-    let three = ["--url", &urls[0], "--url", &nobody, "--url", &urls[1]];
+    let three = ["--url", &urls[0], "--url", &unreachable, "--url", &urls[1]];
     let some = run(&[&three[..], &["key", "unblock", "shop", "user=ada"]].concat(), &[]).await;
     assert_eq!((some.code, some.out.matches("no longer blocked").count()), (Some(1), 2), "{}", some.out);
-    assert!(some.out.contains(&format!("{nobody}: failed: cannot reach")), "{}", some.out);
+    assert!(some.out.contains(&format!("{unreachable}: failed: cannot reach")), "{}", some.out);
     let some = run(&[&three[..], &["--json"], &block].concat(), &[]).await;
     let lines: Vec<Value> = some.out.lines().map(json).collect();
     assert_eq!((some.code, lines.len()), (Some(1), 3), "{}", some.out);
-    for (line, url) in lines.iter().zip([&urls[0], &nobody, &urls[1]]) {
+    for (line, url) in lines.iter().zip([&urls[0], &unreachable, &urls[1]]) {
         assert_eq!(line["url"], **url);
-        assert_eq!(line["answer"]["scope"] == "node", *url != nobody, "{line}");
-        assert_eq!(line["error"].is_string(), *url == nobody, "{line}");
+        assert_eq!(line["answer"]["scope"] == "node", *url != unreachable, "{line}");
+        assert_eq!(line["error"].is_string(), *url == unreachable, "{line}");
         assert_eq!(line.get("problem"), None, "{line}");
     }
-    // Of one that refused, all that it said is there as well.
-    let refused = run(&[&both[..], &["--json", "peers", "--forget", "nobody"]].concat(), &[]).await;
+    // The output for a service that refused contains its whole problem.
+    let refused = run(&[&both[..], &["--json", "peers", "--forget", "absent"]].concat(), &[]).await;
     let lines: Vec<Value> = refused.out.lines().map(json).collect();
     assert_eq!((refused.code, lines.len()), (Some(1), 2), "{}", refused.out);
     for line in lines {
@@ -192,8 +194,8 @@ async fn several_services_are_asked_one_after_the_other_and_one_that_fails_is_to
     }
 }
 
-/// The same, with something to read.
-async fn with_input(server: &Server, arguments: &[&str], input: &str) -> Said {
+/// Runs a command with standard input.
+async fn with_input(server: &Server, arguments: &[&str], input: &str) -> CommandOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
     command.args(["ctl", "--url", &format!("http://{}", server.admin)]).args(arguments).env_clear();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -201,12 +203,12 @@ async fn with_input(server: &Server, arguments: &[&str], input: &str) -> Said {
     child.stdin.take().unwrap().write_all(input.as_bytes()).await.unwrap();
     let output = within("ctl", child.wait_with_output()).await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Said { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
+    CommandOutput { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
 }
 
-// Seen failing on: `-` taken for a file.
+// Seen failing on: `-` taken as a file name.
 #[tokio::test]
-async fn a_credential_is_blocked_by_a_file_and_unblocked_by_standard_input_and_is_in_no_argument() {
+async fn credential_is_read_from_file_or_stdin() {
     let rules = "domain: shop\ndescriptors:\n- {key: plan, value: gold, descriptors: [{key: authorization, rate_limit: {unit: day, requests_per_unit: 9}}]}\n";
     let server = Server::with_rules(rules).await;
     let ask = || server.ask("shop", "plan=gold authorization=opens-it");
@@ -224,28 +226,33 @@ async fn a_credential_is_blocked_by_a_file_and_unblocked_by_standard_input_and_i
     assert_eq!((ended.code, overall(&ask().await)), (Some(0), "OK"), "{}{}", ended.out, ended.error);
 }
 
-// Guards against: exit status 0 of a reset that reached nothing, and of a grant that gave nothing.
+// Guards against: exit status 0 of a reset that reached no counter and of a grant that returned unlimited.
 #[tokio::test]
-async fn what_was_not_done_fails_and_what_is_so_already_does_not() {
+async fn commands_without_effect_fail_unless_already_true() {
     let server = Server::with_rules(RULES).await;
-    let no_rule = ["key", "reset", "shop", "nobody=x"];
-    let said = ctl(&server, &no_rule).await;
+    let no_rule = ["key", "reset", "shop", "color=red"];
+    let output = ctl(&server, &no_rule).await;
     assert_eq!(
-        (said.code, said.out.as_str()),
+        (output.code, output.out.as_str()),
         (Some(1), "reset: 0 counters\nno rule limits this key; see `hivemind ctl explain`\n"),
         "{}",
-        said.error
+        output.error
     );
-    assert_eq!(undone(&server, &no_rule).await, json!({"reset": 0}));
+    assert_eq!(answer_without_effect(&server, &no_rule).await, json!({"reset": 0}));
     let unspent = ["key", "grant", "shop", "user=ada", "--extra", "1"];
-    let said = ctl(&server, &unspent).await;
-    assert!(said.code == Some(1) && said.out.contains("all of it is there"), "{}{}", said.out, said.error);
-    assert_eq!(undone(&server, &unspent).await["limits"][0]["granted"], 0);
+    let output = ctl(&server, &unspent).await;
+    assert!(
+        output.code == Some(1) && output.out.contains("all of it is there"),
+        "{}{}",
+        output.out,
+        output.error
+    );
+    assert_eq!(answer_without_effect(&server, &unspent).await["limits"][0]["granted"], 0);
     assert_eq!(
-        undone(&server, &["key", "grant", "shop", "nobody=x", "--extra", "1"]).await,
+        answer_without_effect(&server, &["key", "grant", "shop", "color=red", "--extra", "1"]).await,
         json!({"limits": []})
     );
-    // Of several, one that did nothing is enough.
+    // With several services, one without effect is enough to fail.
     let other = Server::with_rules(RULES).await;
     other.ask("shop", "user=ada").await;
     let urls = [&server, &other].map(|server| format!("http://{}", server.admin));
@@ -255,18 +262,18 @@ async fn what_was_not_done_fails_and_what_is_so_already_does_not() {
     assert_eq!((unblocked.code, unblocked.out.as_str()), (Some(0), "it was not blocked\n"));
 }
 
-// Guards against: hashes and the beginnings of values that were shown as if they were the key.
+// Guards against: hashes and truncated values shown as if they were the key.
 #[tokio::test]
-async fn what_is_not_the_key_itself_is_marked_and_a_hash_that_is_given_for_it_is_told_of() {
+async fn hashed_and_cut_values_are_marked_and_hash_as_key_warns() {
     let rules = "domain: d\ndescriptors:\n- {key: authorization, rate_limit: {unit: day, requests_per_unit: 1}}\n- {key: path, rate_limit: {unit: day, requests_per_unit: 1}}\n";
     let server = Server::with_rules(rules).await;
     let long = format!("/{}", "x".repeat(2_000));
     for _ in 0..2 {
-        server.ask("d", "authorization=secret-of-somebody").await;
+        server.ask("d", "authorization=secret-of-ada").await;
         server.ask("d", &format!("path={long}")).await;
         server.ask("d", "path=/").await;
     }
-    let block = ["key", "block", "d", "authorization=secret-of-somebody", "--for", "1h"];
+    let block = ["key", "block", "d", "authorization=secret-of-ada", "--for", "1h"];
     let blocked = ctl(&server, &block).await;
     assert_eq!((blocked.code, blocked.error.as_str()), (Some(0), ""), "{}", blocked.out);
     let line =
@@ -279,28 +286,28 @@ async fn what_is_not_the_key_itself_is_marked_and_a_hash_that_is_given_for_it_is
             assert!(out.lines().any(|line| line.contains("path=/ ") || line.ends_with("path=/")), "{out}");
         }
     }
-    // Whoever takes the hash for the value is told that it is none.
+    // A hash used in place of the value leads to a warning.
     let top = ctl(&server, &["blocks"]).await.out;
     let shown = line(&top, "sha256:");
     let shown = shown.split_whitespace().find(|word| word.starts_with("authorization=")).unwrap();
     for what in ["get", "reset", "unblock"] {
-        let said = ctl(&server, &["key", what, "d", shown]).await;
-        assert!(said.error.contains("not the value"), "{what}: {}", said.error);
-        assert!(!said.out.contains("not the value"), "{what}: {}", said.out);
+        let output = ctl(&server, &["key", what, "d", shown]).await;
+        assert!(output.error.contains("not the value"), "{what}: {}", output.error);
+        assert!(!output.out.contains("not the value"), "{what}: {}", output.out);
     }
     let plain = ctl(&server, &["key", "get", "d", "path=/"]).await;
     assert_eq!(plain.error, "");
 }
 
-// Guards against: an explanation that says nothing of it.
+// Guards against: an explanation without the block.
 #[tokio::test]
-async fn an_explanation_says_that_a_key_is_blocked() {
+async fn explanation_prints_the_block_of_a_key() {
     let server = Server::with_rules(RULES).await;
     let explain = ["explain", "shop", "user=ada"];
     assert!(!ctl(&server, &explain).await.out.contains("blocked"));
     ctl(&server, &["key", "block", "shop", "user=ada", "--for", "1h"]).await;
-    let told = ctl(&server, &explain).await.out;
+    let text = ctl(&server, &explain).await.out;
     let got = ctl(&server, &["key", "get", "shop", "user=ada"]).await.out;
-    assert!(told.starts_with("blocked until 2") && told.contains("\nuser=ada\n"), "{told}");
-    assert_eq!(told.lines().next(), got.lines().next());
+    assert!(text.starts_with("blocked until 2") && text.contains("\nuser=ada\n"), "{text}");
+    assert_eq!(text.lines().next(), got.lines().next());
 }

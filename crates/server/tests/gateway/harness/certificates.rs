@@ -1,4 +1,4 @@
-//! An authority of the test's own, certificates from it, and a client that trusts it.
+//! A test CA, certificates from it, and a client that trusts it.
 
 use super::wire::Wire;
 use hivemind_testkit::within;
@@ -34,7 +34,7 @@ impl Authority {
         Self { folder, issuer: Issuer::new(params, key), root }
     }
 
-    /// Its certificate, in a file.
+    /// The CA certificate, in a file.
     pub(crate) fn file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
@@ -47,7 +47,7 @@ impl Authority {
         (certificate.pem(), key.serialize_pem())
     }
 
-    /// The same, in files that are replaced in one step each; as the configuration names them.
+    /// The same, in files that are each replaced atomically; returns them as the configuration names them.
     pub(crate) fn issue_to(&self, folder: &Path, stem: &str, names: &[&str]) -> Value {
         let (certificate, key) = self.issue(names);
         let put = |ending: &str, text: &str| {
@@ -64,7 +64,7 @@ impl Authority {
         self.folder.path()
     }
 
-    /// What a client that trusts it offers by ALPN.
+    /// A client configuration that trusts the CA and offers these ALPN protocols.
     fn client(&self, protocols: &[&str]) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(self.root.clone()).unwrap();
@@ -76,7 +76,7 @@ impl Authority {
     }
 }
 
-/// A TLS connection of a client that trusts this authority and asks for a name.
+/// A TLS connection of a client that trusts this CA and requests a server name.
 pub(crate) async fn tls_client(
     authority: &Authority,
     address: SocketAddr,

@@ -1,7 +1,7 @@
-//! An upstream that answers by itself, in HTTP/1.1 and HTTP/2, and remembers what it was asked.
+//! An upstream that answers HTTP/1.1 and HTTP/2 requests and records them.
 //!
-//! It tells in its body what it got. `/status/N` answers with a code, `/bytes/N` with so many bytes,
-//! `/trailers` with trailers, and `/count` with the length of what was sent to it.
+//! The body of a response describes the request. `/status/N` answers with a status, `/bytes/N` with N bytes,
+//! `/trailers` with trailers, and `/count` with the length of the request body.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: Method,
     pub(crate) target: String,
     pub(crate) authority: Option<String>,
@@ -28,8 +28,8 @@ pub(crate) struct Seen {
     pub(crate) trailers: Option<HeaderMap>,
 }
 
-impl Seen {
-    /// A header that is there once at most.
+impl ReceivedRequest {
+    /// A header that occurs at most once.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         assert!(self.headers.get_all(name).iter().count() <= 1, "`{name}` more than once: {self:?}");
         self.headers.get(name).map(|value| value.to_str().unwrap())
@@ -40,7 +40,7 @@ impl Seen {
 pub(crate) struct Echo {
     pub(crate) address: SocketAddr,
     name: &'static str,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 type Body = BoxBody<Bytes, Infallible>;
@@ -50,11 +50,11 @@ impl Echo {
         Self::named("app").await
     }
 
-    /// One that says its name in the header `x-upstream`.
+    /// An upstream that sends its name in the header `x-upstream`.
     pub(crate) async fn named(name: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let echo = Self { address, name, seen: Arc::default() };
+        let echo = Self { address, name, requests: Arc::default() };
         let shared = echo.clone();
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
@@ -62,7 +62,7 @@ impl Echo {
                 let service = service_fn(move |request| echo.clone().serve(request));
                 tokio::spawn(async move {
                     let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-                    // A gateway that goes away is no concern of the upstream's.
+                    // Errors are ignored: the gateway may close the connection.
                     let _ = builder.serve_connection(TokioIo::new(socket), service).await;
                 });
             }
@@ -70,16 +70,16 @@ impl Echo {
         echo
     }
 
-    /// What it was asked since the last call.
-    pub(crate) fn take(&self) -> Vec<Seen> {
-        std::mem::take(&mut self.seen.lock().unwrap())
+    /// The requests since the last call.
+    pub(crate) fn take(&self) -> Vec<ReceivedRequest> {
+        std::mem::take(&mut self.requests.lock().unwrap())
     }
 
     /// The only request since the last call.
-    pub(crate) fn only(&self) -> Seen {
-        let mut seen = self.take();
-        assert_eq!(seen.len(), 1, "{seen:?}");
-        seen.remove(0)
+    pub(crate) fn only(&self) -> ReceivedRequest {
+        let mut requests = self.take();
+        assert_eq!(requests.len(), 1, "{requests:?}");
+        requests.remove(0)
     }
 
     async fn serve(self, request: Request<Incoming>) -> Result<Response<Body>, hyper::Error> {
@@ -95,7 +95,7 @@ impl Echo {
         let collected = body.collect().await?;
         let trailers = collected.trailers().cloned();
         let body = collected.to_bytes();
-        self.seen.lock().unwrap().push(Seen {
+        self.requests.lock().unwrap().push(ReceivedRequest {
             method: head.method.clone(),
             target: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
             authority: head.uri.authority().map(ToString::to_string),
@@ -108,7 +108,7 @@ impl Echo {
         Ok(if let Some(code) = number("/status/") {
             self.answer(u16::try_from(code).unwrap(), Full::default().boxed())
         } else if let Some(length) = number("/bytes/") {
-            self.answer(200, BodyExt::boxed(many(length)))
+            self.answer(200, BodyExt::boxed(zeros(length)))
         } else if path == "/trailers" {
             let mut trailers = HeaderMap::new();
             trailers.insert("x-checksum", HeaderValue::from_static("abc"));
@@ -118,8 +118,8 @@ impl Echo {
             answer.headers_mut().insert("trailer", HeaderValue::from_static("x-checksum"));
             answer
         } else {
-            let told = format!("{} {} ", head.method, head.uri.path());
-            self.answer(200, Full::from([told.as_bytes(), &body].concat()).boxed())
+            let description = format!("{} {} ", head.method, head.uri.path());
+            self.answer(200, Full::from([description.as_bytes(), &body].concat()).boxed())
         })
     }
 
@@ -129,7 +129,7 @@ impl Echo {
     }
 }
 
-fn many(length: u64) -> impl http_body::Body<Data = Bytes, Error = Infallible> {
+fn zeros(length: u64) -> impl http_body::Body<Data = Bytes, Error = Infallible> {
     let piece = Bytes::from(vec![b'x'; 64 << 10]);
     let size = u64::try_from(piece.len()).unwrap();
     let whole = (0..length / size).map({

@@ -1,5 +1,5 @@
-//! The gateway as a process: started with a configuration of its own, found by its first
-//! screen, and killed by its own handle when the test is over.
+//! The gateway as a process: started with its own configuration, with addresses read from its startup banner,
+//! and killed when its handle is dropped.
 
 use super::wire::Wire;
 use super::{Message, Process};
@@ -11,18 +11,18 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use tokio::process::Command;
 
-/// A gateway that is to be started.
+/// A gateway to start.
 pub(crate) struct Setup {
     folder: tempfile::TempDir,
     config: Value,
     text: Option<String>,
     program: Vec<String>,
-    /// How many files it may have open, and how many it may ask for.
+    /// The soft and hard limit of open files.
     files: Option<(u32, u32)>,
 }
 
 impl Setup {
-    /// With this `gateway` section, in which `listen` and a generous `platform` need not be said.
+    /// With this `gateway` section; `listen` and a generous `platform` are set by default.
     pub(crate) fn new(gateway: &Value) -> Self {
         let mut config = json!({
             "server": {"grpc_port": 0, "admin_port": 0, "metrics_port": 0},
@@ -36,7 +36,7 @@ impl Setup {
         Self { folder: tempfile::tempdir().unwrap(), config, text: None, program, files: None }
     }
 
-    /// With a configuration as it is, and a free port in the place of whatever it listens on.
+    /// With a complete configuration; every listening port is replaced by a free one.
     pub(crate) fn of_text(text: String) -> Self {
         Self { text: Some(text), ..Self::new(&json!({})) }
     }
@@ -47,13 +47,13 @@ impl Setup {
         Self { program, ..Self::new(&json!({})) }
     }
 
-    /// With more of any section.
+    /// With settings of any section merged in.
     pub(crate) fn with(mut self, more: &Value) -> Self {
         merge(&mut self.config, more);
         self
     }
 
-    /// With so many files that it may have open, and so many that it may ask for.
+    /// With these soft and hard limits of open files.
     pub(crate) fn with_files(mut self, soft: u32, hard: u32) -> Self {
         self.files = Some((soft, hard));
         self
@@ -64,7 +64,7 @@ impl Setup {
     }
 
     fn start_command(&self) -> Command {
-        // JSON is YAML.
+        // JSON is valid YAML.
         let text = self.text.clone().unwrap_or_else(|| self.config.to_string());
         std::fs::write(self.path().join("hivemind.yaml"), text).unwrap();
         let binary = env!("CARGO_BIN_EXE_hivemind");
@@ -91,7 +91,7 @@ impl Setup {
         let mut child = self.start_command().spawn().unwrap();
         let mut log = Log::of(child.stderr.take().unwrap());
         let mut screen = Log::of(child.stdout.take().unwrap());
-        let shown = async {
+        let addresses = async {
             let mut lines = Vec::new();
             while lines.last().is_none_or(|line: &String| !line.contains("Stop it with")) {
                 lines.push(screen.next("").await);
@@ -102,7 +102,7 @@ impl Setup {
             let status = child.wait().await.unwrap();
             panic!("it ended with {status}:\n{}", log.rest().await)
         };
-        let lines = tokio::select! { lines = shown => lines, () = ended => unreachable!() };
+        let lines = tokio::select! { lines = addresses => lines, () = ended => unreachable!() };
         let address = |name: &str| {
             let line = lines.iter().find(|line| line.trim_start().starts_with(name));
             let (_, rest) = line?.split_once("://")?;
@@ -125,7 +125,7 @@ impl Setup {
     }
 }
 
-/// Puts `more` into `into`, key by key.
+/// Merges `more` into `into`, key by key.
 fn merge(into: &mut Value, more: &Value) {
     match (into, more) {
         (Value::Object(into), Value::Object(more)) => {
@@ -137,7 +137,7 @@ fn merge(into: &mut Value, more: &Value) {
     }
 }
 
-/// A gateway that runs.
+/// A running gateway.
 pub(crate) struct Gateway {
     folder: tempfile::TempDir,
     config: Value,
@@ -145,20 +145,20 @@ pub(crate) struct Gateway {
     pub(crate) listen: SocketAddr,
     admin: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
-    /// Where plain HTTP is sent to HTTPS.
+    /// The listener that redirects plain HTTP to HTTPS.
     pub(crate) redirect: Option<SocketAddr>,
     pub(crate) log: Log,
-    /// Read to its end: a full pipe would stop the gateway.
+    /// Read to its end, because a full pipe would block the gateway.
     pub(crate) screen: Log,
 }
 
 impl Gateway {
-    /// One with this `gateway` section.
+    /// A gateway with this `gateway` section.
     pub(crate) async fn with(gateway: &Value) -> Self {
         Setup::new(gateway).start().await
     }
 
-    /// One before this upstream, with no limit that a test would reach.
+    /// A gateway for this upstream, with no limit that a test would reach.
     pub(crate) async fn before(upstream: SocketAddr) -> Self {
         Self::with(&json!({"services": [{"id": "app", "upstream": url(upstream)}]})).await
     }
@@ -168,21 +168,21 @@ impl Gateway {
     }
 
     pub(crate) fn admin(&self) -> SocketAddr {
-        self.admin.expect("an admin port on the first screen")
+        self.admin.expect("an admin port in the banner")
     }
 
-    /// What it is said to be, for whoever asks whether it is ready.
+    /// The body of `/readyz`.
     pub(crate) async fn readiness(&self) -> String {
         hivemind_testkit::get(self.admin(), "/readyz").await.body
     }
 
-    /// One of its metrics.
+    /// The value of a metric.
     pub(crate) async fn metric(&self, series: &str) -> Option<u64> {
-        let metrics = self.metrics.expect("a metrics port on the first screen");
+        let metrics = self.metrics.expect("a metrics port in the banner");
         hivemind_testkit::get(metrics, "/metrics").await.metric(series)
     }
 
-    /// A connection to it.
+    /// A connection to the gateway.
     pub(crate) async fn connect(&self) -> Wire {
         Wire::to(self.listen).await
     }
@@ -204,32 +204,32 @@ impl Gateway {
         self.ask("GET", target, &[], "").await
     }
 
-    /// The same from another address of loopback, with headers.
+    /// A request from another loopback address, with headers.
     pub(crate) async fn get_from(&self, client: &str, target: &str, headers: &[(&str, &str)]) -> Message {
         let mut wire = Wire::from(client, self.listen).await;
         wire.send(request("GET", target, headers, "")).await;
         wire.answer().await
     }
 
-    /// Changes its file, in one step, and does not wait for anything.
+    /// Changes the configuration file atomically and does not wait.
     pub(crate) fn rewrite(&mut self, change: &Value) {
         merge(&mut self.config, change);
         self.write(&self.config.to_string());
     }
 
-    /// Puts another text in the place of its file.
+    /// Replaces the configuration file by another text.
     pub(crate) fn write(&self, text: &str) {
         let next = self.path().join("next");
         std::fs::write(&next, text).unwrap();
         std::fs::rename(&next, self.path().join("hivemind.yaml")).unwrap();
     }
 
-    /// Asks the admin port to look at the files again.
+    /// Requests a reload at the admin port.
     pub(crate) async fn reload(&self) -> Page {
         post(self.admin(), "/api/v1/reload", "").await
     }
 
-    /// The id of its process.
+    /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.0.id().expect("it runs")
     }
@@ -240,7 +240,7 @@ impl Gateway {
         assert!(Command::new("sh").args(["-c", &command]).status().await.unwrap().success());
     }
 
-    /// Waits for its end.
+    /// Waits until the process ends.
     pub(crate) async fn ended(&mut self) -> ExitStatus {
         within("its end", self.process.0.wait()).await.unwrap()
     }
@@ -252,27 +252,33 @@ impl Gateway {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// Asks until the answer is as it should be: for what follows its file in its own time.
-    pub(crate) async fn until(&self, target: &str, what: &str, is_so: impl Fn(&Message) -> bool) -> Message {
-        let asked = async {
+    /// Repeats a request until the response satisfies the condition, for changes that take effect
+    /// asynchronously.
+    pub(crate) async fn until(
+        &self,
+        target: &str,
+        what: &str,
+        condition: impl Fn(&Message) -> bool,
+    ) -> Message {
+        let attempts = async {
             loop {
                 let answer = self.get(target).await;
-                if is_so(&answer) {
+                if condition(&answer) {
                     return answer;
                 }
             }
         };
-        let answer = tokio::time::timeout(DEADLINE, asked).await;
+        let answer = tokio::time::timeout(DEADLINE, attempts).await;
         answer.unwrap_or_else(|_| panic!("waited {DEADLINE:?} until {what}"))
     }
 }
 
-/// The address of an upstream, as it is configured.
+/// The URL of an upstream, as configured.
 pub(crate) fn url(address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-/// A request in HTTP/1.1 that is the last one on its connection.
+/// An HTTP/1.1 request that closes its connection.
 pub(crate) fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> String {
     let mut text = format!("{method} {target} HTTP/1.1\r\n");
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {

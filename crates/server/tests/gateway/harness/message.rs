@@ -1,6 +1,6 @@
-//! HTTP/1.1 messages as they were on the wire: a start line, headers in their order and case, a body.
+//! HTTP/1.1 messages as they were on the wire: start line, headers in their order and case, body.
 
-/// A request or an answer.
+/// A request or a response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Message {
     pub(crate) start: String,
@@ -10,14 +10,14 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// From the text before the empty line.
+    /// Parses the text before the empty line.
     pub(crate) fn of_head(head: &str) -> Self {
         let mut lines = head.split("\r\n");
         let start = lines.next().unwrap_or_default().to_owned();
         Self { start, headers: lines.map(pair).collect(), ..Self::default() }
     }
 
-    /// The code of an answer.
+    /// The status code of a response.
     pub(crate) fn code(&self) -> u16 {
         let code = self.start.split(' ').nth(1).and_then(|code| code.parse().ok());
         code.unwrap_or_else(|| panic!("no answer: {self:?}"))
@@ -33,16 +33,16 @@ impl Message {
         self.start.split(' ').nth(1).expect("a target")
     }
 
-    /// A header that is there once at most, by its name in any case.
+    /// A header that occurs at most once, by its name in any case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let all = self.all(name);
         assert!(all.len() <= 1, "`{name}` is there {} times: {self:?}", all.len());
         all.first().copied()
     }
 
-    /// Every line of a header.
+    /// All values of a header.
     pub(crate) fn all(&self, name: &str) -> Vec<&str> {
-        let lines = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let lines = self.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
         lines.map(|(_, value)| value.as_str()).collect()
     }
 
@@ -50,7 +50,7 @@ impl Message {
         std::str::from_utf8(&self.body).expect("text")
     }
 
-    /// The body as a problem's details (RFC 9457), with its kind checked.
+    /// The body as problem details (RFC 9457), with its content type checked.
     pub(crate) fn problem(&self) -> serde_json::Value {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
@@ -64,7 +64,7 @@ impl Message {
         self.header("content-length").map(|length| length.parse().expect("a length"))
     }
 
-    /// Whether an answer has no body whatever its headers say.
+    /// Whether a response has no body, whatever its headers say.
     pub(crate) fn is_bodiless(&self) -> bool {
         matches!(self.code(), 100..=199 | 204 | 304)
     }

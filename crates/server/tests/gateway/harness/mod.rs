@@ -1,4 +1,4 @@
-//! What every test of the gateway needs: the gateway, real upstreams, real clients.
+//! Shared code of the gateway tests: the gateway, real upstreams and real clients.
 
 mod certificates;
 mod echo;

@@ -1,4 +1,4 @@
-//! A real nginx, as an upstream or beside the gateway.
+//! A real nginx, as an upstream or for comparison with the gateway.
 
 use super::programs::{Process, command};
 use hivemind_testkit::within;
@@ -10,15 +10,15 @@ use tokio::net::TcpStream;
 pub(crate) struct Nginx {
     folder: tempfile::TempDir,
     process: Process,
-    /// Where it listens: each `{port}` of its configuration, in order.
+    /// Its addresses: one per port placeholder in its configuration, in order.
     pub(crate) listen: Vec<SocketAddr>,
 }
 
 impl Nginx {
-    /// With this `http` block, in which `PORT0`, `PORT1` and so on are free ports.
+    /// Starts nginx with this `http` block, in which `PORT0`, `PORT1` and so on become free ports.
     pub(crate) async fn start(http: &str) -> Self {
-        // nginx cannot say which port the kernel chose, so it is told one that was free a moment ago.
-        // Where someone else was faster it ends, and is started with others.
+        // nginx cannot report a port that the kernel chose, so it gets one that was free a moment ago.
+        // If another process takes the port first, nginx exits and is started with other ports.
         for _ in 0..10 {
             if let Some(nginx) = Self::try_start(http).await {
                 return nginx;
@@ -57,7 +57,7 @@ impl Nginx {
         nginx.answers().await.then_some(nginx)
     }
 
-    /// Waits until it listens; false if it ended.
+    /// Waits until it listens; false if it has exited.
     async fn answers(&mut self) -> bool {
         let listens = async {
             for address in &self.listen {
@@ -85,7 +85,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // Its worker ends with a master that is asked to end, and would outlive one that is killed.
+        // The worker stops with a master that gets SIGTERM, and would outlive a killed one.
         if let Some(id) = self.process.0.id() {
             let _ = std::process::Command::new("kill").arg(id.to_string()).status();
             for _ in 0..1_000_000 {

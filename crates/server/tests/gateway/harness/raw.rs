@@ -1,4 +1,4 @@
-//! An upstream that is driven by hand: a test accepts what the gateway opens and says every byte itself.
+//! An upstream driven by hand: the test accepts the gateway's connections and writes every byte itself.
 
 use super::wire::Wire;
 use hivemind_testkit::within;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 
-/// The shortest answer that leaves the connection open.
+/// The shortest response that leaves the connection open.
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 pub(crate) struct Raw {
@@ -21,7 +21,7 @@ impl Raw {
         Self { listener, address }
     }
 
-    /// One whose connections take little at a time.
+    /// With small receive buffers on its connections.
     pub(crate) fn narrow() -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(64 << 10).unwrap();
@@ -31,8 +31,8 @@ impl Raw {
         Self { listener, address }
     }
 
-    /// An address at which nobody listens.
-    pub(crate) async fn nobody() -> SocketAddr {
+    /// An address without a listener.
+    pub(crate) async fn unused_address() -> SocketAddr {
         Self::start().await.address
     }
 
@@ -42,7 +42,7 @@ impl Raw {
         Wire::over(socket)
     }
 
-    /// Whether nobody connects within a time.
+    /// Whether nothing connects within a time.
     pub(crate) async fn is_quiet(&self, time: Duration) -> bool {
         tokio::time::timeout(time, self.listener.accept()).await.is_err()
     }

@@ -1,5 +1,5 @@
-//! An upstream that records every byte and reads it as strictly as HTTP/1.1 can be read:
-//! what it takes for a request is one for everybody, and what could be read in two ways is told.
+//! An upstream that records every byte and parses it as strictly as HTTP/1.1 allows: anything that servers
+//! could read in two ways is reported.
 
 use super::Message;
 use super::message::pair;
@@ -10,22 +10,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 #[derive(Default)]
-struct Recorded {
+struct Recording {
     requests: Vec<Message>,
-    /// Each connection's bytes that were not a request (or not yet one), with why.
+    /// Each connection's bytes that were not a complete request, with the reason.
     leftovers: Vec<String>,
 }
 
 pub(crate) struct Recorder {
     pub(crate) address: SocketAddr,
-    recorded: Arc<Mutex<Recorded>>,
+    recorded: Arc<Mutex<Recording>>,
 }
 
 impl Recorder {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let recorded = Arc::new(Mutex::new(Recorded::default()));
+        let recorded = Arc::new(Mutex::new(Recording::default()));
         let shared = Arc::clone(&recorded);
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
@@ -35,14 +35,14 @@ impl Recorder {
         Self { address, recorded }
     }
 
-    /// The requests since the last call, and what was none, in the order in which they came.
+    /// The requests since the last call, and the rejected bytes, in the order of arrival.
     pub(crate) fn take(&self) -> (Vec<Message>, Vec<String>) {
         let mut recorded = self.recorded.lock().unwrap();
         (std::mem::take(&mut recorded.requests), std::mem::take(&mut recorded.leftovers))
     }
 }
 
-async fn record(mut socket: TcpStream, recorded: Arc<Mutex<Recorded>>) {
+async fn record(mut socket: TcpStream, recorded: Arc<Mutex<Recording>>) {
     let mut bytes = Vec::new();
     loop {
         match parse(&bytes) {
@@ -55,7 +55,7 @@ async fn record(mut socket: TcpStream, recorded: Arc<Mutex<Recorded>>) {
             }
             Ok(None) => {
                 if socket.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
-                    // A request that was begun and given up harms nobody; it is never answered.
+                    // An incomplete request is harmless; it is never answered.
                     return;
                 }
             }
@@ -68,7 +68,7 @@ async fn record(mut socket: TcpStream, recorded: Arc<Mutex<Recorded>>) {
     }
 }
 
-/// The first request and its length; nothing where it is not whole; an error where servers could differ.
+/// The first request and its length; none if it is incomplete; an error if servers could read it differently.
 fn parse(bytes: &[u8]) -> Result<Option<(Message, usize)>, String> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let head = bytes[..end].to_vec();

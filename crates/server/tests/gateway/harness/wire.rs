@@ -1,5 +1,5 @@
 //! One end of a connection, driven by hand: a client's or an upstream's, over TCP or TLS.
-//! It sends any bytes, and reads whole messages or single bytes, each under a deadline.
+//! It sends any bytes and reads messages or bytes, each under a deadline.
 
 use super::message::{Message, pair};
 use hivemind_testkit::within;
@@ -27,7 +27,7 @@ impl Wire {
         Self::over(socket)
     }
 
-    /// From one of the addresses of loopback, so that a test can be several clients.
+    /// From a given loopback address, so that a test can act as several clients.
     pub(crate) async fn from(client: &str, address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::new(client.parse::<IpAddr>().unwrap(), 0)).unwrap();
@@ -36,7 +36,7 @@ impl Wire {
         Self::over(socket)
     }
 
-    /// Takes little at a time, so that what is not read fills no large buffer of the kernel.
+    /// With a small receive buffer, so that unread data does not fill large kernel buffers.
     pub(crate) async fn narrow(address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(64 << 10).unwrap();
@@ -48,13 +48,13 @@ impl Wire {
         self.stream.flush().await.unwrap();
     }
 
-    /// Sends where the other side may have closed already.
+    /// Sends bytes to a peer that may have closed already.
     pub(crate) async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
         within("the other side to read", self.stream.write_all(bytes.as_ref())).await?;
         self.stream.flush().await
     }
 
-    /// Sends until the other side takes no more, and says how much it took: nothing is taken within `quiet`.
+    /// Sends until the peer has accepted nothing for `quiet`, and returns the number of accepted bytes.
     pub(crate) async fn fill(&mut self, most: usize, quiet: Duration) -> usize {
         let piece = vec![b'x'; 16 << 10];
         let mut sent = 0;
@@ -68,19 +68,19 @@ impl Wire {
         sent
     }
 
-    /// Says that nothing more comes from here.
+    /// Closes the sending direction.
     pub(crate) async fn finish(&mut self) {
         self.stream.shutdown().await.unwrap();
     }
 
-    /// A request or an answer, and all of its body; nothing if the connection ended before one.
+    /// A message with its body; none if the connection ended before one.
     pub(crate) async fn request(&mut self) -> Option<Message> {
         let mut message = self.head().await?;
         self.body_of(&mut message, false).await;
         Some(message)
     }
 
-    /// The answer, with its body, to anything but HEAD.
+    /// The response, with its body, to any request except HEAD.
     pub(crate) async fn answer(&mut self) -> Message {
         let mut message = self.head().await.expect("an answer");
         if !message.is_bodiless() {
@@ -89,7 +89,7 @@ impl Wire {
         message
     }
 
-    /// A head alone; nothing if the connection ended before it began.
+    /// A head alone; none if the connection ended before it began.
     pub(crate) async fn head(&mut self) -> Option<Message> {
         loop {
             if let Some(end) = self.unread.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -130,7 +130,7 @@ impl Wire {
         }
     }
 
-    /// A line, without its end.
+    /// A line without its line break.
     pub(crate) async fn line(&mut self) -> String {
         loop {
             if let Some(end) = self.unread.windows(2).position(|two| two == b"\r\n") {
@@ -148,7 +148,7 @@ impl Wire {
         self.take(count)
     }
 
-    /// Counts bytes until there were so many or the end came, and keeps none.
+    /// Counts and discards up to `most` bytes, or up to the end.
     pub(crate) async fn skip(&mut self, most: u64) -> u64 {
         let mut count = u64::try_from(self.take(self.unread.len()).len()).unwrap();
         while count < most && self.more("bytes").await {
@@ -157,19 +157,19 @@ impl Wire {
         count
     }
 
-    /// All that comes until the other side closes, be it by a reset.
+    /// All bytes until the peer closes or resets the connection.
     pub(crate) async fn rest(&mut self) -> Vec<u8> {
         while self.more("the end").await {}
         self.take(self.unread.len())
     }
 
-    /// Waits for the end of the connection, before which nothing more may come.
+    /// Waits for the end of the connection; no byte may arrive before it.
     pub(crate) async fn closed(&mut self) {
         let rest = self.rest().await;
         assert!(rest.is_empty(), "more came: {:?}", String::from_utf8_lossy(&rest));
     }
 
-    /// Whether something comes within a time, be it the end.
+    /// Whether nothing arrives within a time, not even the end.
     pub(crate) async fn is_quiet(&mut self, time: Duration) -> bool {
         self.unread.is_empty()
             && tokio::time::timeout(time, self.stream.read_buf(&mut self.unread)).await.is_err()
@@ -180,7 +180,7 @@ impl Wire {
         std::mem::replace(&mut self.unread, rest)
     }
 
-    /// Reads something more; false at the end.
+    /// Reads more bytes; false at the end.
     async fn more(&mut self, what: &str) -> bool {
         self.unread.reserve(64 << 10);
         within(what, self.stream.read_buf(&mut self.unread)).await.unwrap_or(0) > 0

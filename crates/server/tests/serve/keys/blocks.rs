@@ -3,7 +3,7 @@
 use super::{RULES, asked, done, key, left, with};
 use hivemind_core::{Clock, SystemClock};
 use hivemind_testkit::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use hivemind_testkit::{Server, Setup, get, overall, post, request, shown, statuses};
+use hivemind_testkit::{Server, Setup, get, overall, post, request, status_summary, statuses};
 use serde_json::{Value, json};
 
 fn now_ms() -> u64 {
@@ -28,7 +28,7 @@ async fn a_blocked_key_is_refused_until_its_time_and_nothing_is_spent_beside_it(
     assert!((began + HOUR_MS..=now_ms() + HOUR_MS).contains(&until), "{blocked}");
     assert_eq!(blocked["scope"], "node");
     let answer = server.ask("d", "user=ada").await;
-    assert_eq!((overall(&answer), shown(&answer.statuses[0])), ("OVER", "OVER 5/DAY".to_owned()));
+    assert_eq!((overall(&answer), status_summary(&answer.statuses[0])), ("OVER", "OVER 5/DAY".to_owned()));
     let wait = answer.statuses[0].duration_until_reset.unwrap().seconds;
     assert!((3_500..=3_600).contains(&wait), "{wait}");
     // Others are as before, and so is what stands beside it in a request.

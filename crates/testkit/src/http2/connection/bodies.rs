@@ -1,6 +1,6 @@
-//! Sending bodies no faster than the server's windows allow.
+//! Bodies that respect the server's flow-control windows.
 
-use super::{Connection, Ended};
+use super::{Connection, ConnectionEnd};
 use crate::http2::Frame;
 
 impl Connection {
@@ -10,12 +10,12 @@ impl Connection {
         assert_eq!(ended, None, "the connection ended amid a body");
     }
 
-    /// The same, and more would have to follow. How the connection ended, if it did.
-    pub async fn send_part(&mut self, stream: u32, part: &[u8]) -> Option<Ended> {
+    /// Sends a part of a body, without its end. Returns how the connection ended, if it did.
+    pub async fn send_part(&mut self, stream: u32, part: &[u8]) -> Option<ConnectionEnd> {
         self.send_pieces(stream, part, false).await
     }
 
-    async fn send_pieces(&mut self, stream: u32, body: &[u8], whole: bool) -> Option<Ended> {
+    async fn send_pieces(&mut self, stream: u32, body: &[u8], whole: bool) -> Option<ConnectionEnd> {
         for (index, piece) in body.chunks(16_384).enumerate() {
             let size = i64::try_from(piece.len()).unwrap();
             while self.window < size || self.first_window + self.sent(stream) < size {
@@ -29,7 +29,7 @@ impl Connection {
             let frame = Frame::data(stream, piece);
             let last = whole && (index + 1) * 16_384 >= body.len();
             let frame = if last { frame.end() } else { frame };
-            // Reading meanwhile: a server that refuses a body may close before all of it is sent.
+            // Reads meanwhile: a server that refuses a body may close before all of it is sent.
             let ended = self.flood(&frame.bytes()).await;
             if ended.is_some() {
                 return ended;

@@ -1,11 +1,11 @@
-//! `gateway.client_ip`, `identity` and `session_cookie`: how clients are told apart.
+//! `gateway.client_ip`, `identity` and `session_cookie`: client identification.
 
 use super::kinds::{COOKIE, FORWARDING, STEP};
 use super::{Clients, Forwarding, IdentityStep};
 use hivemind_config::kind::{FLAG, IPV6_PREFIX, NETWORK, NUMBER};
 use hivemind_config::reading::Section;
 
-/// What is ever walked of a chain of proxies.
+/// Maximum number of proxies that are followed in a forwarding chain.
 const MOST_HOPS: u32 = 32;
 const SESSION_COOKIE: &str = "hivemind_session";
 const USUAL: [IdentityStep; 4] =
@@ -33,11 +33,15 @@ pub(super) fn read(section: &mut Section<'_, '_>) -> Clients {
     }
 }
 
-/// There is one way to know whom to trust, and it has to be a sound one.
+/// Checks that exactly one way to trust proxies is configured, and that it is valid.
 fn check(address: &mut Section<'_, '_>, hops: Option<u32>, leftmost: bool) {
     if hops.is_some_and(|hops| !(1..=MOST_HOPS).contains(&hops)) {
-        let cause = format!("`gateway.client_ip.trusted_hops` is a number of proxies, 1 to {MOST_HOPS}");
-        address.refuse("trusted_hops", cause, "count those between the clients and here, or leave it out");
+        let cause = format!("`gateway.client_ip.trusted_hops` is a number of proxies from 1 to {MOST_HOPS}");
+        address.refuse(
+            "trusted_hops",
+            cause,
+            "count the proxies between the clients and this gateway, or leave it out",
+        );
     }
     let ways = [
         ("trusted_proxies", address.has("trusted_proxies")),
@@ -47,21 +51,23 @@ fn check(address: &mut Section<'_, '_>, hops: Option<u32>, leftmost: bool) {
     let mut chosen = ways.into_iter().filter_map(|(key, is_chosen)| is_chosen.then_some(key));
     let first = chosen.next();
     if let (Some(first), Some(second)) = (first, chosen.next()) {
-        let cause = format!("`{first}` and `{second}` are two ways to find the client, and both are here");
+        let cause = format!(
+            "`{first}` and `{second}` cannot be combined: each is a way to find the client's address"
+        );
         address.refuse(
             second,
             cause,
-            "keep `trusted_proxies`, which names the proxies, and leave the other out",
+            "keep `trusted_proxies`, which names the proxies, and remove the other",
         );
     }
     if first.is_none() && address.has("header") {
-        let cause = "`gateway.client_ip.header` is not read: nobody is trusted to write it".to_owned();
-        address.warn("header", cause, "name your proxies in `trusted_proxies` beside it, or leave it out");
+        let cause = "`gateway.client_ip.header` has no effect: no proxy is trusted to set it".to_owned();
+        address.warn("header", cause, "list your proxies in `trusted_proxies`, or leave it out");
     }
     if leftmost {
         let cause =
-            "`legacy_leftmost` lets every client choose the address it is limited by, and whom fail2ban bans";
-        address.warn("legacy_leftmost", cause.to_owned(), "name your proxies in `trusted_proxies` instead");
+            "`legacy_leftmost` lets clients choose the address that is limited, and that fail2ban bans";
+        address.warn("legacy_leftmost", cause.to_owned(), "list your proxies in `trusted_proxies` instead");
     }
 }
 
@@ -70,9 +76,10 @@ fn check_steps(section: &mut Section<'_, '_>, steps: &[IdentityStep]) {
         steps.iter().enumerate().any(|(index, step)| steps.iter().take(index).any(|other| other == step));
     let early = steps.iter().rev().skip(1).any(|step| *step == IdentityStep::Ip);
     if twice {
-        section.refuse("identity", "`gateway.identity` has a step twice".into(), "leave one of the two out");
+        section.refuse("identity", "`gateway.identity` has a step twice".into(), "remove one of the two");
     } else if early {
-        let cause = "every client has an address, so nothing behind `ip` in `gateway.identity` is ever asked";
+        let cause =
+            "every client has an address, so steps after `ip` in `gateway.identity` are never reached";
         section.refuse("identity", cause.to_owned(), "put `ip` last");
     }
 }

@@ -1,4 +1,4 @@
-//! The static part: where the gateway listens, what it takes, and what it tells.
+//! The static part of `gateway`: listener, connection limits, response headers and logs.
 
 use super::super::server::Server;
 use super::kinds::{HEAD_BYTES, HEAD_COUNT, LIMIT_HEADERS, LISTEN_AT, LOG};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10_080);
 const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(16_384).unwrap();
-/// More connections than this are no port's.
+/// More connections than any port can have.
 const MOST_CONNECTIONS: usize = 1_000_000;
 
 pub(super) fn read(section: &mut Section<'_, '_>, server: &Server) -> Front {
@@ -23,7 +23,11 @@ pub(super) fn read(section: &mut Section<'_, '_>, server: &Server) -> Front {
         section.read("max_connections", &count_up_to(MOST_CONNECTIONS)).unwrap_or(CONNECTIONS);
     if max_connections.get() > MOST_CONNECTIONS {
         let cause = format!("`gateway.max_connections` is at most {MOST_CONNECTIONS}");
-        section.refuse("max_connections", cause, "the limit on open files has to be above it, too");
+        section.refuse(
+            "max_connections",
+            cause,
+            "choose a smaller number; the limit of open files must be above it as well",
+        );
     }
     let mut time = |key: &str, seconds: u64| section.read(key, &SPAN).unwrap_or(Duration::from_secs(seconds));
     let header_timeout = time("header_timeout", 10);

@@ -1,4 +1,4 @@
-//! What only the gateway's values are: hosts, upstreams, prefixes, methods.
+//! Value kinds of the gateway section: hosts, upstreams, path prefixes, methods.
 
 use super::{
     ForwardedHeaders, Forwarding, HostHeader, IdentityStep, LimitHeaders, LogTarget, OnLimit, Upstream,
@@ -39,7 +39,7 @@ pub(super) const MAX_BODY: Kind<Option<u64>> =
     })
     .written(Form::PatternOrOff(patterns::BYTES))
     .called("size or `off`", "sizes");
-/// hyper reads a head into a buffer, and 8 KiB is the least that it takes for one.
+/// hyper reads a head into a buffer of at least 8 KiB.
 pub(super) const HEAD_BYTES: Kind<usize> = Kind::text("a size from 8KiB to 1MiB", "32KiB", |text| {
     let size = bytes(text).filter(|size| (8 << 10..=1 << 20).contains(size))?;
     usize::try_from(size).ok()
@@ -64,7 +64,7 @@ pub(super) const LOG: Kind<Option<LogTarget>> =
     Kind::text("off, stdout, or the path of a file", "/var/log/hivemind/refused.log", |text| match text {
         "stdout" => Some(Some(LogTarget::Stdout)),
         text if is_no(text) => Some(None),
-        // `on` or `true` would be a file of that name.
+        // Otherwise `on` or `true` would be a file of that name.
         text if text.contains(['/', '.']) && !text.contains('\0') => {
             Some(Some(LogTarget::File(PathBuf::from(text))))
         }
@@ -99,7 +99,7 @@ pub(super) const COOKIE: Kind<String> =
         (!text.is_empty() && text.len() <= 256 && text.bytes().all(is_token)).then(|| text.to_owned())
     })
     .called("cookie name", "cookie names");
-/// It is told in headers, and is part of the names of counters.
+/// It is sent in headers and is part of counter names.
 pub(super) const ID: Kind<String> =
     Kind::text("a name of 1 to 64 letters, digits, `-`, `_` and `.`", "users", |text| {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
@@ -123,14 +123,14 @@ pub(super) const PATTERN: Kind<String> =
     })
     .written(Form::Pattern("^/\\S*$"))
     .called("path of a URL", "paths of URLs");
-pub(super) const METHOD: Kind<String> = Kind::text("a method of HTTP", "POST", |text| {
+pub(super) const METHOD: Kind<String> = Kind::text("an HTTP method", "POST", |text| {
     let sound = (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphabetic());
     sound.then(|| text.to_ascii_uppercase())
 })
 .written(Form::Pattern("^[A-Za-z]{1,32}$"))
 .called("method", "methods");
 pub(super) const UPSTREAM: Kind<Upstream> = Kind::text(
-    "where a server is, `http://` or `https://` with host and port and without a path",
+    "a server URL, `http://` or `https://` with host and port and without a path",
     "http://127.0.0.1:3000",
     upstream,
 )
@@ -174,7 +174,7 @@ pub(super) fn upstream(text: &str) -> Option<Upstream> {
     let authority = uri.authority()?;
     let host = host(authority.host()).filter(|host| !host.starts_with('*'))?;
     let has_no_path = uri.path_and_query().is_none_or(|path| path.as_str() == "/") && !text.contains('#');
-    // A port that is no number is no port to `http`, and would be the default one here.
+    // `http` ignores a port that is not a number, which would then be the default port here.
     let is_whole = authority.as_str().len() == authority.host().len()
         || authority.port().is_some_and(|port| port.as_u16() > 0);
     let sound = has_no_path && is_whole && !authority.as_str().contains('@');

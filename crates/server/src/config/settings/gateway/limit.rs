@@ -1,4 +1,4 @@
-//! The fields of one limit, as far as one level of the file sets them.
+//! Reader of one limit; each level of the file may set only some of its fields.
 
 use hivemind_config::kind::{AMOUNT, FLAG, NUMBER, SPAN};
 use hivemind_config::reading::Section;
@@ -18,7 +18,7 @@ enum Excess {
 
 const MODES: &[(&str, Excess)] = &[("reject", Excess::Reject), ("delay", Excess::Delay)];
 
-/// What this level says of a limit; what it leaves open is the level's below.
+/// The fields set at this level; unset fields are inherited from the level below.
 pub(super) fn read(section: &mut Section<'_, '_>) -> PartialLimit {
     let mut limit = PartialLimit::new();
     let requests = section.read("requests", &AMOUNT);
@@ -27,7 +27,7 @@ pub(super) fn read(section: &mut Section<'_, '_>) -> PartialLimit {
     if let Some(per_second) = per_second {
         for (key, is_there) in [("requests", requests.is_some()), ("window", window.is_some())] {
             if is_there {
-                let cause = format!("`{key}` and `requests_per_second` are both there");
+                let cause = format!("`{key}` and `requests_per_second` are both set");
                 let remedy =
                     "`requests_per_second: N` is short for `requests: N` and `window: 1s`: leave one out";
                 section.refuse(key, cause, remedy);
@@ -53,8 +53,8 @@ pub(super) fn read(section: &mut Section<'_, '_>) -> PartialLimit {
         None => limit,
     };
     if delay_after.is_some() && mode != Some(Excess::Delay) {
-        let cause = "`delay_after` says how many are not held back, and nothing is without `mode: delay`";
-        section.refuse("delay_after", cause.to_owned(), "add `mode: delay` beside it, or leave it out");
+        let cause = "`delay_after` has no effect without `mode: delay`";
+        section.refuse("delay_after", cause.to_owned(), "add `mode: delay`, or leave it out");
     }
     section.read("dry_run", &FLAG).map_or(limit, |dry_run| limit.dry_run(dry_run))
 }

@@ -1,4 +1,4 @@
-//! The limits of a routing as `hivemind-tower` takes them, and whether it would.
+//! Conversion of a routing's limits into those of `hivemind-tower`, and their validation.
 
 use super::{EndpointSettings, IpGuard, OnLimit, Platform, Routing, ServiceSettings, WebSocketSettings};
 use hivemind_config::reading::Section;
@@ -60,7 +60,7 @@ impl ServiceSettings {
     }
 }
 
-/// Tells what is wrong with the platform's limits; says whether they are sound.
+/// Reports problems of the platform's limits; returns whether they are valid.
 pub(super) fn check_platform(section: &mut Section<'_, '_>, platform: &Platform) -> bool {
     let wrong = platform.limits().check().err();
     if let Some(error) = &wrong {
@@ -69,8 +69,8 @@ pub(super) fn check_platform(section: &mut Section<'_, '_>, platform: &Platform)
     wrong.is_none()
 }
 
-/// Tells what is wrong with a service's limits, and with those of its endpoints each for itself.
-/// Everything else about it has to be right.
+/// Reports problems of a service's limits, and of each endpoint's limits separately.
+/// The rest of the service must be valid.
 pub(super) fn check_service(item: &mut Section<'_, '_>, service: &ServiceSettings, platform: &Platform) {
     let check = |endpoints: &[EndpointSettings]| {
         platform.limits().service(service.limits(platform, endpoints)).check()
@@ -100,26 +100,26 @@ pub(super) fn check_service(item: &mut Section<'_, '_>, service: &ServiceSetting
     else {
         return;
     };
-    // Each is right, and two are for the same requests: told at the later one.
+    // Each is valid, but two match the same requests: reported at the later one.
     let is_it = |endpoint: &EndpointSettings| pattern.rsplit(' ').next() == Some(endpoint.path.as_str());
     let last = service.endpoints.iter().rposition(is_it);
     let mut index = 0;
     item.again("endpoints", |item| {
         if Some(index) == last {
-            let cause = format!("`{pattern}` is for the same requests as an endpoint before it: {reason}");
-            item.refuse("path", cause, "leave one of the two out, or give them other methods");
+            let cause = format!("`{pattern}` matches the same requests as an earlier endpoint: {reason}");
+            item.refuse("path", cause, "remove one of the two, or give them different methods");
         }
         index += 1;
     });
 }
 
 fn refuse(section: &mut Section<'_, '_>, key: &str, error: &LimitsError) {
-    let (cause, remedy) = told(error);
+    let (cause, remedy) = cause_and_remedy(error);
     section.refuse(key, cause, remedy);
 }
 
-/// What is wrong, and what to write instead.
-fn told(error: &LimitsError) -> (String, &'static str) {
+/// The error's cause and its remedy.
+fn cause_and_remedy(error: &LimitsError) -> (String, &'static str) {
     match error {
         LimitsError::Limit { place, error, .. } => {
             let (cause, remedy) = told_of_number(*error);
@@ -127,14 +127,14 @@ fn told(error: &LimitsError) -> (String, &'static str) {
         }
         LimitsError::DelayedWindow { place, .. } => (
             format!("the limit of {place}: only a token bucket can delay"),
-            "leave out `delay` or the algorithm",
+            "remove `delay` or the algorithm",
         ),
         LimitsError::Undelayable { place, .. } => {
-            (format!("the limit of {place} can only refuse, since nothing waits for it"), "leave out `delay`")
+            (format!("the limit of {place} can only refuse: it cannot delay"), "remove `delay`")
         }
         LimitsError::ServiceName { name } => (
             format!("`{name}` cannot name a service"),
-            "use 1 to 64 ASCII letters, digits, `-`, `_` and `.`, since it is told in headers",
+            "use 1 to 64 ASCII letters, digits, `-`, `_` and `.`: it is sent in headers",
         ),
         LimitsError::EndpointName { service, name, reason } => {
             (format!("`{name}` cannot name an endpoint of `{service}`"), reason)
@@ -145,12 +145,12 @@ fn told(error: &LimitsError) -> (String, &'static str) {
         ),
         LimitsError::GlobalScope { service } => (
             format!(
-                "`{service}` has limits of its own, but the scope is global: every client has one bucket over all services"
+                "`{service}` has its own limits, but the scope is global: each client has one bucket for all services"
             ),
-            "leave out the one or the other",
+            "remove one of the two",
         ),
-        // As hivemind-tower may come to know more.
-        other => (other.to_string(), "choose other numbers"),
+        // hivemind-tower's enum is non-exhaustive.
+        other => (other.to_string(), "choose different numbers"),
     }
 }
 
@@ -164,7 +164,7 @@ fn told_of_number(error: LimitError) -> (String, &'static str) {
         LimitError::PeriodTooLong => {
             return ("a period must be at most 100 years".to_owned(), "split the limit or leave it out");
         }
-        other => return (other.to_string(), "choose other numbers"),
+        other => return (other.to_string(), "choose different numbers"),
     };
     (cause.to_owned(), "to block, use a window limit of 0 requests")
 }

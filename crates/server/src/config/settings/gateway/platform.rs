@@ -1,4 +1,4 @@
-//! `gateway.platform`: what holds for every service that says nothing else.
+//! `gateway.platform`: defaults of all services.
 
 use super::{IpGuard, Platform, limit, websocket};
 use hivemind_config::kind::{AMOUNT, FLAG};

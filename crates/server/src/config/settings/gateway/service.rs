@@ -1,4 +1,4 @@
-//! `gateway.services`: what is behind the gateway, and its endpoints.
+//! `gateway.services`: services behind the gateway, and their endpoints.
 
 use super::kinds::{
     FORWARDED_HEADERS, HOST, HOST_HEADER, ID, MAX_BODY, METHOD, PATTERN, PREFIX, SPAN_OR_OFF, UPSTREAM,
@@ -12,13 +12,13 @@ use hivemind_config::reading::Section;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-/// More of them than this are no list that people write.
+/// Longer lists are generated or mistaken.
 const MOST_SERVICES: usize = 1_000;
 const MOST_ENDPOINTS: usize = 500;
 const MOST_UPSTREAMS: usize = 100;
 const MOST_HOSTS: usize = 100;
 
-/// What the gateway says for all services.
+/// Values of the gateway that its services inherit.
 struct Common {
     max_body: Option<u64>,
     forwarded: ForwardedHeaders,
@@ -33,7 +33,7 @@ const TIMEOUTS: Timeouts = Timeouts {
     total: None,
 };
 
-/// Which host and prefix, and which name, belong to which service.
+/// Hosts with prefixes, and ids, that earlier services use.
 #[derive(Default)]
 struct Taken {
     ids: HashSet<String>,
@@ -70,20 +70,20 @@ fn read(section: &mut Section<'_, '_>, common: &Common) -> ServiceSettings {
     let path_prefix = section.read("path_prefix", &PREFIX).unwrap_or_else(|| "/".to_owned());
     let upstreams = section.one_or_list("upstream", &UPSTREAM);
     if section.is_there() && !section.has("upstream") {
-        let remedy = "say where it is, as in `upstream: http://127.0.0.1:3000`";
+        let remedy = "add its URL, as in `upstream: http://127.0.0.1:3000`";
         section.lacks("this service has no `upstream`".to_owned(), remedy);
     }
     for (key, count, most) in
         [("upstream", upstreams.len(), MOST_UPSTREAMS), ("host", hosts.len(), MOST_HOSTS)]
     {
         if count > most {
-            let cause = format!("`{}` is at most {most}, and here are {count}", section.path(key));
-            section.refuse(key, cause, "make several services of it");
+            let cause = format!("`{}` has {count} items, at most {most} are allowed", section.path(key));
+            section.refuse(key, cause, "split it into several services");
         }
     }
     let upstream_ca = section.read("upstream_ca", &PATH);
     if upstream_ca.is_some() && !upstreams.iter().any(|upstream| upstream.is_tls) {
-        let cause = "`upstream_ca` checks the certificate of an upstream, and none of these has one";
+        let cause = "`upstream_ca` has no effect: none of the upstreams uses TLS";
         section.refuse("upstream_ca", cause.to_owned(), "write `https://`, or leave `upstream_ca` out");
     }
     ServiceSettings {
@@ -104,12 +104,15 @@ fn read(section: &mut Section<'_, '_>, common: &Common) -> ServiceSettings {
     }
 }
 
-/// A name that must be there. Without it, it is empty, and the mistake is told.
+/// A required name. Empty if it is absent, which is reported.
 fn required(section: &mut Section<'_, '_>, key: &str, what: &str) -> String {
     let name = section.read(key, &ID);
     if section.is_there() && !section.has(key) {
         let remedy = "name it in letters, digits, `-`, `_` and `.`, as in `id: users`";
-        section.lacks(format!("{what} has an `{key}`, by which its limits are counted and told"), remedy);
+        section.lacks(
+            format!("{what} needs an `{key}`, which names its limits in counters and headers"),
+            remedy,
+        );
     }
     name.unwrap_or_default()
 }
@@ -125,10 +128,7 @@ fn endpoints(section: &mut Section<'_, '_>, prefix: &str) -> Vec<EndpointSetting
             return;
         }
         if !item.has("path") {
-            item.lacks(
-                "this endpoint has no `path`".to_owned(),
-                "say where it is, as in `path: /users/{id}`",
-            );
+            item.lacks("this endpoint has no `path`".to_owned(), "add it, as in `path: /users/{id}`");
         }
         if !id.is_empty() && !ids.insert(id.clone()) {
             let cause = format!("two endpoints of one service have the id `{id}`");
@@ -136,13 +136,13 @@ fn endpoints(section: &mut Section<'_, '_>, prefix: &str) -> Vec<EndpointSetting
         }
         let path = path.unwrap_or_default();
         if !path.is_empty() && !is_below(&path, prefix) {
-            let cause = format!("this path is outside of its service, which is at `{prefix}`");
-            item.refuse("path", cause, "write the whole path, as clients ask for it");
+            let cause = format!("this path is outside its service, whose prefix is `{prefix}`");
+            item.refuse("path", cause, "write the whole path as clients request it");
         }
         if endpoints.len() == MOST_ENDPOINTS {
             item.lacks(
                 format!("a service has at most {MOST_ENDPOINTS} endpoints"),
-                "make two services of it",
+                "split it into two services",
             );
         }
         endpoints.push(EndpointSettings { id, path, methods, limit });
@@ -150,7 +150,7 @@ fn endpoints(section: &mut Section<'_, '_>, prefix: &str) -> Vec<EndpointSetting
     endpoints
 }
 
-/// Whether a pattern is for paths of this prefix. A `{name}` may stand for any part of it.
+/// Whether a pattern is below this prefix. `{name}` matches any segment.
 fn is_below(path: &str, prefix: &str) -> bool {
     let mut parts = path.split('/');
     prefix
@@ -181,9 +181,9 @@ impl Taken {
             let place = (host.cloned(), service.path_prefix.clone());
             let Some(other) = self.places.insert(place, id.clone()) else { continue };
             let host = host.map_or("any host", String::as_str);
-            let cause = format!("`{other}` has {host} and `{}` already", service.path_prefix);
+            let cause = format!("`{other}` already has {host} with `{}`", service.path_prefix);
             let key = ["path_prefix", "host", "id"].into_iter().find(|key| item.has(key)).unwrap_or("id");
-            item.refuse(key, cause, "give one of the two another `host` or `path_prefix`");
+            item.refuse(key, cause, "give one of the two a different `host` or `path_prefix`");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `gateway.tls`: certificates, and where plain HTTP is sent to them.
+//! `gateway.tls`: certificates, and redirection from HTTP to HTTPS.
 
 use super::Tls;
 use super::kinds::LISTEN_AT;
@@ -8,7 +8,7 @@ use hivemind_tls::CertificateFiles;
 use hivemind_tls::acme::settings as acme;
 use std::path::PathBuf;
 
-/// More certificates than this are no list that people write.
+/// Longer lists are generated or mistaken.
 const MOST_CERTIFICATES: usize = 1_000;
 
 pub(super) fn read(section: &mut Section<'_, '_>) -> Option<Tls> {
@@ -19,38 +19,38 @@ pub(super) fn read(section: &mut Section<'_, '_>) -> Option<Tls> {
     tls.each("certificates", |item| {
         let files = pair(item);
         if files.is_none() && item.is_there() && !item.has("cert") && !item.has("key") {
-            item.lacks("a certificate is two files, `cert` and `key`".into(), "name both");
+            item.lacks("a certificate has two files, `cert` and `key`".into(), "set both");
         }
         certificates.extend(files);
     });
     if of_its_own && tls.has("certificates") {
-        let cause = "`cert` and `key` are one certificate, `certificates` are several, and both are here";
+        let cause = "`cert` and `key` cannot be combined with `certificates`";
         tls.refuse("certificates", cause.to_owned(), "put all of them into `certificates`");
     }
     if certificates.len() > MOST_CERTIFICATES {
-        let cause = format!("`gateway.tls.certificates` is at most {MOST_CERTIFICATES} certificates");
-        tls.refuse("certificates", cause, "use one that has several names");
+        let cause = format!("`gateway.tls.certificates` has more than {MOST_CERTIFICATES} certificates");
+        tls.refuse("certificates", cause, "use certificates with several names");
     }
     let redirect_from = tls.read("redirect_from", &LISTEN_AT);
     let only_tls13 = tls.choice("min_version", &[("1.2", false), ("1.3", true)]).unwrap_or(false);
     let has_acme = tls.has("acme");
     let acme = acme::read(&mut tls);
     if is_there && !of_its_own && !has_acme && !tls.has("certificates") {
-        let cause = "`gateway.tls` names no certificate".to_owned();
+        let cause = "`gateway.tls` has no certificate".to_owned();
         let remedy = "write `cert: FILE` and `key: FILE`, or `acme`, or leave `tls` out";
         section.refuse("tls", cause, remedy);
     }
     is_there.then_some(Tls { certificates, acme, redirect_from, only_tls13 })
 }
 
-/// The two files of one certificate; one of them alone is a mistake.
+/// The two files of one certificate; one without the other is a mistake.
 fn pair(section: &mut Section<'_, '_>) -> Option<CertificateFiles> {
     let cert: Option<PathBuf> = section.read("cert", &PATH);
     let key: Option<PathBuf> = section.read("key", &PATH);
     for (there, missing) in [("cert", "key"), ("key", "cert")] {
         if section.has(there) && !section.has(missing) {
-            let cause = format!("`{there}` is here without `{missing}`");
-            section.refuse(there, cause, "a certificate is two files: name both");
+            let cause = format!("`{there}` needs `{missing}`");
+            section.refuse(there, cause, "a certificate has two files: set both");
         }
     }
     Some(CertificateFiles { cert: cert?, key: key? })

@@ -1,4 +1,4 @@
-//! `websocket`, of the platform or of a service.
+//! `websocket` of the platform or of a service.
 
 use super::kinds::{ON_LIMIT, PATTERN};
 use super::{WebSocketLimit, WebSocketSettings, limit};

@@ -1,5 +1,5 @@
-//! Each default that the schema has of a key, and so the page, is what the code does where the key is left out; and
-//! where they have none, nothing is set. Asked of the code itself: a file with the key and one without.
+//! Tests that the defaults in the schema, and so on the page, are those of the code. Each key is compared in a file
+//! that sets it and in one that does not.
 
 use super::super::configuration_schema as configuration;
 use super::super::gateway::{Gateway, IpGuard, WebSocketSettings};
@@ -10,8 +10,8 @@ use hivemind_tower::{LimitKind, PartialLimit, RateLimiter};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Files in which a key counts, by how its path begins; the last that fits. Where a section is not used, whatever
-/// stands in it would pass for its default.
+/// Files in which a key has an effect, by prefix of its path; the last match is used. In an unused section any value
+/// would pass for the default.
 const FILES: &[(&str, &str)] = &[
     ("", "{}"),
     ("rate_limiting.response_headers.", r#"{"rate_limiting": {"response_headers": {"enabled": true}}}"#),
@@ -72,7 +72,7 @@ const FILES: &[(&str, &str)] = &[
 const GATEWAY: &str = r#"{"gateway": {"services": [{"id": "app", "upstream": "http://192.0.2.1"}]}}"#;
 const SENTINELS: &str = r#"{"storage": {"kind": "redis", "redis": {"url": "redis://192.0.2.1", "topology": "sentinel", "master_name": "a"}}}"#;
 
-/// Every key of the schema that is no section, by its path.
+/// Every key of the schema that is not a section, by its path.
 fn keys() -> BTreeMap<String, Value> {
     fn add(path: &str, schema: &Value, found: &mut BTreeMap<String, Value>) {
         let with_keys = |of: &&Value| of.get("properties").is_some();
@@ -95,7 +95,7 @@ fn keys() -> BTreeMap<String, Value> {
     found
 }
 
-/// A file in which a key counts, without it.
+/// A file in which the key would have an effect, without the key.
 fn without(path: &str) -> Value {
     let (_, text) = FILES.iter().rfind(|(start, _)| path.starts_with(start)).unwrap();
     let mut file = serde_json::from_str(text).unwrap();
@@ -109,7 +109,7 @@ fn without(path: &str) -> Value {
     file
 }
 
-/// The same file with this value of the key.
+/// The same file with the key set to this value.
 fn with(file: &Value, path: &str, value: &Value) -> Value {
     let mut file = file.clone();
     let (section, key) = path.rsplit_once('.').unwrap();
@@ -117,7 +117,7 @@ fn with(file: &Value, path: &str, value: &Value) -> Value {
     file
 }
 
-/// The section of a file, made if it is not there; of a list, its first.
+/// The section of a file, created if absent; of a list, its first item.
 fn section_of<'f>(file: &'f mut Value, path: &str) -> Option<&'f mut Map<String, Value>> {
     let section = path.split('.').fold(file, |node, name| {
         if let Some(list) = name.strip_suffix("[]") {
@@ -136,12 +136,12 @@ fn load(file: &Value) -> Result<Settings, Problems> {
     yaml(&file.to_string()).map(|Loaded { settings, .. }| settings)
 }
 
-/// What is in force with these settings, whichever level says it.
+/// The effective values of these settings, with inheritance applied.
 fn in_force(settings: &Settings) -> String {
     let mut settings = settings.clone();
     let Some(Gateway { routing, .. }) = &mut settings.gateway else { return format!("{settings:#?}") };
     let limits = routing.limits();
-    // Nothing but the limits themselves tells it.
+    // Only the resolved limits show it.
     let closed = format!("{limits:?}").matches("close_4429: true").count();
     let effective = RateLimiter::new(limits).unwrap().effective_limits();
     let effective = effective.iter().map(|limit| {
@@ -158,7 +158,7 @@ fn in_force(settings: &Settings) -> String {
     format!("{settings:#?}\n{effective}\n{closed}")
 }
 
-/// Values that a key of this schema may take, and others that it may not.
+/// Candidate values for a key of this schema, valid and invalid.
 fn samples(schema: &Value) -> Vec<Value> {
     let any = [
         json!(7),
@@ -178,13 +178,13 @@ fn samples(schema: &Value) -> Vec<Value> {
         json!("mailto:a@example.com"),
         json!(["ip"]),
     ];
-    let told = ["enum", "examples"].iter().filter_map(|word| schema[*word].as_array()).flatten();
-    let told: Vec<Value> = told.filter(|value| !value.is_null()).cloned().collect();
-    let listed = told.iter().map(|value| json!([value])).collect::<Vec<_>>();
-    told.into_iter().chain(listed).chain(any).collect()
+    let named = ["enum", "examples"].iter().filter_map(|word| schema[*word].as_array()).flatten();
+    let named: Vec<Value> = named.filter(|value| !value.is_null()).cloned().collect();
+    let listed = named.iter().map(|value| json!([value])).collect::<Vec<_>>();
+    named.into_iter().chain(listed).chain(any).collect()
 }
 
-/// What the settings without a key have in the place of what those with it have.
+/// The part of the settings without a key that differs from those with it.
 fn in_its_place(without: &str, with: &str) -> Vec<String> {
     let (without, with): (Vec<&str>, Vec<&str>) = (without.lines().collect(), with.lines().collect());
     let same = without.iter().zip(&with).take_while(|(a, b)| a == b).count();
@@ -193,7 +193,7 @@ fn in_its_place(without: &str, with: &str) -> Vec<String> {
     without[same..without.len() - rest].iter().map(|line| line.trim().to_owned()).collect()
 }
 
-/// The key of the level above that is asked where this one is left out.
+/// The key of the level above that is inherited when this one is absent.
 fn above(path: &str) -> Option<String> {
     let (_, of_service) = path.split_once("gateway.services[].")?;
     let of_service = of_service.strip_prefix("endpoints[].").unwrap_or(of_service);
@@ -202,7 +202,7 @@ fn above(path: &str) -> Option<String> {
     Some(format!("gateway.platform.{key}"))
 }
 
-/// The default of a key that is a key itself, as the page has it.
+/// The key that a key's default refers to, according to the page.
 fn inherited() -> BTreeMap<&'static str, &'static str> {
     let keys = keys();
     let rows = reference::rows(CONFIGURATION, "", "");
@@ -214,7 +214,7 @@ fn inherited() -> BTreeMap<&'static str, &'static str> {
 // and endpoints, and on the page: `10s` for `server.idle_timeout`, `51` for `storage.redis.timeout_ms`, `16` for
 // `mesh.ask_timeout_ms`, `2s` for the messages of a `websocket`.
 #[test]
-fn every_default_of_the_schema_is_what_the_code_does_where_the_key_is_left_out() {
+fn schema_defaults_match_the_code() {
     let (mut wrong, mut count) = (Vec::new(), 0);
     for (path, schema) in keys() {
         let Some(default) = schema.get("default") else { continue };
@@ -233,7 +233,7 @@ fn every_default_of_the_schema_is_what_the_code_does_where_the_key_is_left_out()
             Ok(other) => wrong.push(format!("{path} is not {default}: {:?}", in_its_place(&usual, &other))),
             Err(problems) => wrong.push(format!("{path} cannot be {default}: {problems}")),
         }
-        // What a level has from the one above it is no default of its own.
+        // A value inherited from the level above is not a default of this level.
         for above in above(&path)
             .iter()
             .flat_map(|above| samples(&schema).into_iter().map(|value| with(&file, above, &value)))
@@ -243,11 +243,11 @@ fn every_default_of_the_schema_is_what_the_code_does_where_the_key_is_left_out()
                 wrong.push(format!("{path} is not {default} in {above}"));
             }
         }
-        // A key that makes no difference has any default; one of a single word makes none.
+        // A key without effect has any default; a key with a single possible value has no effect.
         let one_word = schema["enum"].as_array().is_some_and(|words| words.len() <= 2);
         let differs = |value: &Value| force(&with(&file, &path, value)).is_ok_and(|other| other != usual);
         if !one_word && !samples(&schema).iter().any(differs) {
-            wrong.push(format!("nothing differs by {path} in {file}"));
+            wrong.push(format!("{path} has no effect in {file}"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -257,7 +257,7 @@ fn every_default_of_the_schema_is_what_the_code_does_where_the_key_is_left_out()
 // Seen failing on: – for `gateway.session_cookie` and for `server.grpc_host`, and `gateway.timeouts.response` for the
 // `timeouts.idle` of a service.
 #[test]
-fn a_key_without_a_default_is_not_set_is_needed_or_is_another_key() {
+fn key_without_default_is_unset_required_or_inherited() {
     let (inherited, mut wrong) = (inherited(), Vec::new());
     let keys = keys();
     for (path, schema) in keys.iter().filter(|(_, schema)| schema.get("default").is_none()) {
@@ -265,10 +265,10 @@ fn a_key_without_a_default_is_not_set_is_needed_or_is_another_key() {
         let set = samples(schema).into_iter().map(|value| (load(&with(&file, path, &value)), value));
         let set: Vec<(Settings, Value)> = set.filter_map(|(set, value)| Some((set.ok()?, value))).collect();
         let Ok(usual) = load(&file) else {
-            // It is needed; or nothing can make it right, as where messages were to be delayed.
+            // The key is required; or no value is valid, as for delayed messages.
             let refused = path.ends_with(".delay_after");
             if set.is_empty() != refused {
-                wrong.push(format!("{path}: {} values were taken in {file}", set.len()));
+                wrong.push(format!("{path}: {} values were accepted in {file}", set.len()));
             }
             continue;
         };
@@ -288,7 +288,7 @@ fn a_key_without_a_default_is_not_set_is_needed_or_is_another_key() {
             wrong.push(format!("{path} has a default: {places:?}"));
         }
         if places.is_empty() {
-            wrong.push(format!("nothing differs by {path} in {file}"));
+            wrong.push(format!("{path} has no effect in {file}"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -297,7 +297,7 @@ fn a_key_without_a_default_is_not_set_is_needed_or_is_another_key() {
 
 // Seen failing on: a burst of 100 in the page's sentence.
 #[test]
-fn the_page_says_what_a_guard_is_that_leaves_its_numbers_open() {
+fn page_states_defaults_of_an_open_guard() {
     let guard = |text: &str| {
         let limits = yaml(text).unwrap().settings.gateway.unwrap().routing.limits();
         let limits = RateLimiter::new(limits).unwrap().effective_limits();
@@ -313,7 +313,7 @@ fn the_page_says_what_a_guard_is_that_leaves_its_numbers_open() {
         "ten times the most generous limit"
     );
     let (requests, seconds, burst) = guard(&of("requests: 7, ip_guard: {dry_run: true}"));
-    let told =
+    let sentence =
         format!("those it leaves open are {requests} requests in `{seconds}s` and a burst of {burst}.");
-    assert!(CONFIGURATION.contains(&told), "{told}");
+    assert!(CONFIGURATION.contains(&sentence), "{sentence}");
 }

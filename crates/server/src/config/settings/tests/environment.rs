@@ -1,10 +1,10 @@
-//! Variables of the environment over a file.
+//! Tests of environment variables that override a file.
 
 use super::super::{environment, load_settings};
 use super::{defaults, warnings, with_variables};
 
 #[test]
-fn a_variable_wins_over_the_file_and_the_rest_of_the_section_stays() {
+fn variable_overrides_only_its_key_of_the_file() {
     let file = "server: {grpc_port: 1, admin_port: 2}\nrate_limiting: {response_headers: {limit: L}}";
     let variables = [
         ("HIVEMIND_SERVER__GRPC_PORT", "7"),
@@ -19,7 +19,7 @@ fn a_variable_wins_over_the_file_and_the_rest_of_the_section_stays() {
 }
 
 #[test]
-fn a_list_is_written_with_commas_or_as_yaml_and_a_section_as_yaml() {
+fn variable_lists_use_commas_or_yaml_and_sections_yaml() {
     for value in ["a:1, b:2", "a:1,b:2", "[a:1, 'b:2']"] {
         let loaded = with_variables("mesh: {max_peers: 3}", &[("HIVEMIND_MESH__BOOTSTRAP_PEERS", value)]);
         assert_eq!(loaded.unwrap().warnings.len(), 1);
@@ -27,24 +27,24 @@ fn a_list_is_written_with_commas_or_as_yaml_and_a_section_as_yaml() {
     let headers = [("HIVEMIND_RATE_LIMITING__RESPONSE_HEADERS", "{enabled: true, reset: R}")];
     let loaded = with_variables("", &headers).unwrap();
     assert_eq!(loaded.settings.rate_limiting.response_headers.unwrap().reset.as_str(), "R");
-    // Brackets that are part of an address are no list.
+    // The brackets of an IPv6 address do not make a list.
     assert!(with_variables("", &[("HIVEMIND_MESH__BIND", "[2001:db8::1]:7946")]).is_ok());
 }
 
 #[test]
-fn the_environment_of_this_process_is_one() {
+fn process_environment_is_read() {
     assert!(environment().any(|(name, _)| name == "PATH"));
     assert!(load_settings(None, environment()).is_ok());
 }
 
 #[test]
-fn an_empty_variable_is_one_that_is_not_set() {
+fn empty_variable_counts_as_unset() {
     let loaded = with_variables("server: {grpc_port: 1}", &[("HIVEMIND_SERVER__GRPC_PORT", "")]).unwrap();
     assert_eq!(loaded.settings.server.grpc.unwrap().port(), 1);
 }
 
 #[test]
-fn variables_of_others_are_left_alone() {
+fn variables_of_other_programs_are_ignored() {
     let others = [
         ("HIVEMIND_LONG", "1"),
         ("HIVEMIND_PORT", "tcp://10.0.0.1:8081"),
@@ -59,7 +59,7 @@ fn variables_of_others_are_left_alone() {
 }
 
 #[test]
-fn a_variable_with_one_underscore_too_few_is_told() {
+fn variable_with_a_missing_underscore_is_a_warning() {
     let loaded = with_variables("", &[("HIVEMIND_SERVER_GRPC_PORT", "7")]).unwrap();
     let expected = "warning: HIVEMIND_SERVER_GRPC_PORT: is not read\n  \
                     = help: did you mean `HIVEMIND_SERVER__GRPC_PORT`?";
@@ -68,7 +68,7 @@ fn a_variable_with_one_underscore_too_few_is_told() {
 
 // Seen failing on: the file's span kept for the key in `put`.
 #[test]
-fn a_problem_in_a_variable_names_the_variable() {
+fn problem_in_a_variable_names_the_variable() {
     let file = "server: {host: 127.0.0.1}\nobservability: {otel: {metrics: {endpoint: 'http://c'}}}\n";
     for (name, value, cause, remedy) in [
         (
@@ -80,19 +80,19 @@ fn a_problem_in_a_variable_names_the_variable() {
         (
             "HIVEMIND_SERVER__HSOT",
             "::1",
-            "`hsot` is no key of `server`",
+            "unknown key `hsot` in `server`",
             "did you mean `HIVEMIND_SERVER__HOST`?",
         ),
-        ("HIVEMIND_SERVR__HOST", "::1", "there is no section `servr`", "did you mean `HIVEMIND_SERVER`?"),
+        ("HIVEMIND_SERVR__HOST", "::1", "unknown section `servr`", "did you mean `HIVEMIND_SERVER`?"),
         (
             "HIVEMIND_SERVER__IDLE_TTL",
             "1s",
-            "`idle_ttl` is no key of `server`",
+            "unknown key `idle_ttl` in `server`",
             "this key belongs elsewhere: `HIVEMIND_RATE_LIMITING__IDLE_TTL`",
         ),
         ("HIVEMIND_SERVER__HOST__X", "1", "and this is a map", "HIVEMIND_SERVER__HOST=127.0.0.1"),
         ("HIVEMIND_STORAGE__KIND", "mesh", "a mesh needs certificates", "hivemind certs ca --out ca"),
-        ("HIVEMIND_STORAGE__KIND", "redis", "needs to know where Redis is", "add `redis: {url: "),
+        ("HIVEMIND_STORAGE__KIND", "redis", "needs the URL of a Redis server", "add `redis: {url: "),
         ("HIVEMIND_MESH__BOOTSTRAP_PEERS", "a:1,b", "and `b` is not", "peer1.example.com:7946"),
         ("HIVEMIND_SECURITY__GRPC_TLS__CERT", "c.pem", "a certificate and its key", "leave it out"),
     ] {

@@ -1,4 +1,4 @@
-//! The gateway's section: what is read of it, what it is without a word, and every way to be wrong.
+//! Tests of the `gateway` section: values, defaults and warnings.
 
 use super::super::gateway::{
     ForwardedHeaders, Forwarding, Gateway, HostHeader, IdentityStep, IpGuard, LimitHeaders, LogTarget,
@@ -41,7 +41,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn without_a_word_the_gateway_is_as_the_issue_says() {
+fn gateway_defaults_match_the_issue() {
     let Gateway { front, routing } = gateway(SMALLEST);
     assert_eq!((front.listen.ip().is_loopback(), front.listen.port()), (true, 10_080));
     assert_eq!(front.tls, None);
@@ -76,7 +76,7 @@ fn without_a_word_the_gateway_is_as_the_issue_says() {
 }
 
 #[test]
-fn the_sample_of_the_issue_is_read() {
+fn gateway_sample_of_the_issue_is_read() {
     let loaded = yaml(SAMPLE).unwrap();
     assert_eq!(warnings(&loaded), Vec::<String>::new());
     let Gateway { front, routing } = loaded.settings.gateway.unwrap();
@@ -101,7 +101,7 @@ fn the_sample_of_the_issue_is_read() {
 }
 
 #[test]
-fn everything_else_that_can_be_said_is_read() {
+fn all_other_gateway_keys_are_read() {
     let Gateway { front, routing } = gateway(
         "gateway:
   listen: '[2001:db8::1]:443'
@@ -182,14 +182,14 @@ fn everything_else_that_can_be_said_is_read() {
 }
 
 #[test]
-fn a_limit_of_a_service_is_read() {
+fn service_limit_is_read() {
     let limits = "limits: {algorithm: sliding_window, mode: reject}, ";
     let service = &gateway(&SMALLEST.replace("upstream", &format!("{limits}upstream"))).routing.services[0];
     assert_eq!(service.limit, PartialLimit::new().algorithm(Algorithm::SlidingWindow).reject());
 }
 
 #[test]
-fn a_guard_is_the_usual_one_a_limit_or_off() {
+fn ip_guard_is_default_a_limit_or_off() {
     let guard = |text: &str| {
         gateway(&SMALLEST.replace("{services", &format!("{{platform: {{{text}}}, services")))
             .routing
@@ -202,7 +202,7 @@ fn a_guard_is_the_usual_one_a_limit_or_off() {
 }
 
 #[test]
-fn toml_and_the_environment_say_the_same_as_yaml() {
+fn toml_and_environment_agree_with_yaml() {
     let in_toml = "
 [gateway]
 max_body = \"off\"
@@ -225,10 +225,10 @@ upstream = [\"http://192.0.2.1:3000\"]
 
 // Seen failing on: no warning of the leftmost address.
 #[test]
-fn what_is_dangerous_or_of_no_use_is_warned_of() {
+fn dangerous_or_useless_settings_are_warnings() {
     for (text, warned) in [
-        ("legacy_leftmost: true", "lets every client choose the address it is limited by"),
-        ("header: forwarded", "is not read: nobody is trusted to write it"),
+        ("legacy_leftmost: true", "lets clients choose the address that is limited"),
+        ("header: forwarded", "has no effect: no proxy is trusted"),
     ] {
         let file = SMALLEST.replace("{services", &format!("{{client_ip: {{{text}}}, services"));
         let warnings = warnings(&yaml(&file).unwrap());

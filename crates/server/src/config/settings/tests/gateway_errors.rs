@@ -3,7 +3,7 @@
 use super::gateway::SMALLEST;
 use super::{toml, yaml};
 
-/// What stands in the gateway beside its one service: the column, cause, remedy.
+/// Entries of `gateway` next to its one service, with cause, remedy, and the text before the error's column.
 const IN_GATEWAY: &[(&str, &str, &str, &str)] = &[
     ("listen: 10080", "`gateway.listen` is an IP address and a port", "as in `listen: ", "listen: "),
     (
@@ -12,17 +12,12 @@ const IN_GATEWAY: &[(&str, &str, &str, &str)] = &[
         "its own port",
         "listen: ",
     ),
-    ("tls: {}", "`gateway.tls` names no certificate", "`cert: FILE` and `key: FILE`", ""),
-    ("tls: {cert: a}", "`cert` is here without `key`", "name both", "tls: {cert: "),
-    (
-        "tls: {certificates: [{key: a}]}",
-        "`key` is here without `cert`",
-        "name both",
-        "tls: {certificates: [{key: ",
-    ),
+    ("tls: {}", "`gateway.tls` has no certificate", "`cert: FILE` and `key: FILE`", ""),
+    ("tls: {cert: a}", "`cert` needs `key`", "set both", "tls: {cert: "),
+    ("tls: {certificates: [{key: a}]}", "`key` needs `cert`", "set both", "tls: {certificates: [{key: "),
     (
         "tls: {cert: a, key: b, certificates: [{cert: a, key: b}]}",
-        "both are here",
+        "cannot be combined",
         "into `certificates`",
         "tls: {cert: a, key: b, ",
     ),
@@ -75,13 +70,13 @@ const IN_GATEWAY: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "client_ip: {trusted_hops: 0}",
-        "is a number of proxies, 1 to 32",
+        "is a number of proxies from 1 to 32",
         "leave it out",
         "client_ip: {trusted_hops: ",
     ),
     (
         "client_ip: {trusted_hops: 1, trusted_proxies: [10.0.0.1]}",
-        "two ways to find the client",
+        "cannot be combined",
         "keep `trusted_proxies`",
         "client_ip: {trusted_hops: ",
     ),
@@ -91,8 +86,8 @@ const IN_GATEWAY: &[(&str, &str, &str, &str)] = &[
         "write it as in",
         "client_ip: {trusted_hops: 1, header: ",
     ),
-    ("identity: [ip, bearer]", "nothing behind `ip`", "put `ip` last", ""),
-    ("identity: [bearer, bearer]", "has a step twice", "leave one", ""),
+    ("identity: [ip, bearer]", "steps after `ip`", "put `ip` last", ""),
+    ("identity: [bearer, bearer]", "has a step twice", "remove one", ""),
     ("identity: [cookie]", "is session, bearer, api_key or ip, and `cookie` is not", "", "identity: ["),
     ("session_cookie: 'a b'", "is the name of a cookie", "hivemind_session", "session_cookie: "),
     ("headers: all", "`gateway.headers` cannot be `all`", "one of: ietf, x, both, off", "headers: "),
@@ -109,7 +104,7 @@ const IN_GATEWAY: &[(&str, &str, &str, &str)] = &[
     ("platform: {burst: 0}", "is a whole number from 1 to 4294967295", "100", "platform: {burst: "),
     (
         "platform: {requests: 1, requests_per_second: 2}",
-        "are both there",
+        "are both set",
         "leave one out",
         "platform: {requests: ",
     ),
@@ -121,7 +116,7 @@ const IN_GATEWAY: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "platform: {delay_after: 5}",
-        "nothing is without `mode: delay`",
+        "has no effect without `mode: delay`",
         "add `mode: delay`",
         "platform: {delay_after: ",
     ),
@@ -139,27 +134,27 @@ const IN_GATEWAY: &[(&str, &str, &str, &str)] = &[
         "/users/{id}",
         "platform: {websocket: {paths: [",
     ),
-    ("platform: {mode: delay, algorithm: fixed_window}", "only a token bucket can delay", "leave out", ""),
-    ("platform: {websocket: {messages: {mode: delay}}}", "can only refuse", "leave out `delay`", ""),
+    ("platform: {mode: delay, algorithm: fixed_window}", "only a token bucket can delay", "remove", ""),
+    ("platform: {websocket: {messages: {mode: delay}}}", "can only refuse", "remove `delay`", ""),
     ("platform: {burst: 4294967295}", "the limit of the platform (http)", "", ""),
 ];
 
 /// What stands in the list of services.
 const IN_SERVICES: &[(&str, &str, &str, &str)] = &[
-    ("idd: a", "`idd` is no key of `gateway.services[]`", "did you mean `id`?", ""),
+    ("idd: a", "unknown key `idd` in `gateway.services[]`", "did you mean `id`?", ""),
     ("id: 'a b'", "is a name of 1 to 64 letters", "`id: users`", "id: "),
     ("host: 'a:80'", "is the name of a host without a port", "users.example.org", "host: "),
     ("path_prefix: users", "is a path from `/` on", "/users", "path_prefix: "),
     ("path_prefix: /a/../b", "without `//`, `.` or `..`", "/users", "path_prefix: "),
-    ("upstream: http://a/b", "where a server is", "without a path", "upstream: "),
-    ("upstream: ftp://a", "where a server is", "as in `upstream: http://", "upstream: "),
-    ("upstream: http://me:secret@a", "where a server is", "as in `upstream: http://", "upstream: "),
-    ("upstream: http://a:0", "where a server is", "as in `upstream: http://", "upstream: "),
-    ("upstream: http://a:x", "where a server is", "as in `upstream: http://", "upstream: "),
-    ("upstream_ca: ca.pem", "none of these has one", "write `https://`", "upstream_ca: "),
+    ("upstream: http://a/b", "a server URL", "without a path", "upstream: "),
+    ("upstream: ftp://a", "a server URL", "as in `upstream: http://", "upstream: "),
+    ("upstream: http://me:secret@a", "a server URL", "as in `upstream: http://", "upstream: "),
+    ("upstream: http://a:0", "a server URL", "as in `upstream: http://", "upstream: "),
+    ("upstream: http://a:x", "a server URL", "as in `upstream: http://", "upstream: "),
+    ("upstream_ca: ca.pem", "none of the upstreams uses TLS", "write `https://`", "upstream_ca: "),
     ("host_header: 'a/b'", "keep, upstream, or the name of a host", "keep", "host_header: "),
     ("endpoints: [{id: e}]", "this endpoint has no `path`", "path: /users/{id}", "endpoints: [{"),
-    ("endpoints: [{path: /e}]", "an endpoint has an `id`", "id: users", "endpoints: [{"),
+    ("endpoints: [{path: /e}]", "an endpoint needs an `id`", "id: users", "endpoints: [{"),
     (
         "endpoints: [{id: e, path: /e}, {id: e, path: /f}]",
         "have the id `e`",
@@ -168,19 +163,19 @@ const IN_SERVICES: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "path_prefix: /p, endpoints: [{id: e, path: /e}]",
-        "outside of its service, which is at `/p`",
+        "outside its service, whose prefix is `/p`",
         "the whole path",
         "path_prefix: /p, endpoints: [{id: e, path: ",
     ),
     (
         "endpoints: [{id: e, path: /e, methods: ['a b']}]",
-        "is a method of HTTP",
+        "is an HTTP method",
         "POST",
         "endpoints: [{id: e, path: /e, methods: [",
     ),
-    ("limits: {mode: delay, algorithm: fixed_window}", "only a token bucket can delay", "leave out", ""),
+    ("limits: {mode: delay, algorithm: fixed_window}", "only a token bucket can delay", "remove", ""),
     ("websocket: {paths: ['/{a']}", "the endpoint `/{a` of `app`", "write it like", ""),
-    ("websocket: {messages: {mode: delay}}", "`app` * (ws_message) can only refuse", "leave out", ""),
+    ("websocket: {messages: {mode: delay}}", "`app` * (ws_message) can only refuse", "remove", ""),
     (
         "endpoints: [{id: e, path: '/{a'}]",
         "the endpoint `/{a` of `app`",
@@ -190,13 +185,13 @@ const IN_SERVICES: &[(&str, &str, &str, &str)] = &[
     (
         "endpoints: [{id: e, path: /e, limits: {mode: delay, algorithm: sliding_window}}]",
         "only a token bucket can delay",
-        "leave out",
+        "remove",
         "endpoints: [{id: e, path: /e, ",
     ),
     (
         "endpoints: [{id: e, path: '/{a}', methods: [GET, PUT]}, {id: f, path: '/{b}', methods: [PUT]}]",
-        "`PUT /{b}` is for the same requests as an endpoint before it",
-        "other methods",
+        "`PUT /{b}` matches the same requests as an earlier endpoint",
+        "different methods",
         "endpoints: [{id: e, path: '/{a}', methods: [GET, PUT]}, {id: f, path: ",
     ),
 ];
@@ -207,12 +202,12 @@ const WHOLE: &[(&str, &str, &str, &str)] = &[
         "gateway:\n  platform: {scope: global}\n  services: [{id: a, upstream: http://a, limits: {burst: 1}}]",
         "3:42",
         "the scope is global",
-        "leave out the one or the other",
+        "remove one of the two",
     ),
     ("gateway: {listen: '192.0.2.1:1'}", "1:1", "the gateway has no `services`", "name one"),
     ("gateway:\n  services: {a: 1}", "2:13", "`gateway.services` is a list, and this is a map", "`- `"),
-    ("gateway:\n  services:\n    - id: a", "3:7", "this service has no `upstream`", "say where it is"),
-    ("gateway:\n  services:\n    - upstream: http://a", "3:7", "a service has an `id`", "id: users"),
+    ("gateway:\n  services:\n    - id: a", "3:7", "this service has no `upstream`", "add its URL"),
+    ("gateway:\n  services:\n    - upstream: http://a", "3:7", "a service needs an `id`", "id: users"),
     (
         "gateway:\n  services:\n    - {id: a, upstream: http://a}\n    - {id: a, path_prefix: /a, upstream: http://a}",
         "4:12",
@@ -222,22 +217,22 @@ const WHOLE: &[(&str, &str, &str, &str)] = &[
     (
         "gateway:\n  services:\n    - {id: a, host: [x.org, y.org], upstream: http://a}\n    - {id: b, host: Y.org, upstream: http://a}",
         "4:21",
-        "`a` has y.org and `/` already",
-        "another `host` or `path_prefix`",
+        "`a` already has y.org with `/`",
+        "a different `host` or `path_prefix`",
     ),
     ("gateway: {services: []}", "1:1", "nowhere to send requests", "name one"),
     (
         "gateway:\n  services:\n    - {id: a, upstream: http://a}\n    - {id: b, upstream: http://a}",
         "4:12",
-        "`a` has any host and `/` already",
-        "another `host` or `path_prefix`",
+        "`a` already has any host with `/`",
+        "a different `host` or `path_prefix`",
     ),
 ];
 
 // Seen failing on: `Taken::check` not called.
 #[test]
-fn each_mistake_is_told_once_with_its_place_its_cause_and_its_remedy() {
-    let beside = IN_GATEWAY.iter().map(|(text, cause, remedy, before)| {
+fn mistake_is_reported_once_with_place_cause_and_remedy() {
+    let in_gateway = IN_GATEWAY.iter().map(|(text, cause, remedy, before)| {
         let file = SMALLEST.replace("{services", &format!("{{{text}, services"));
         let at = "gateway: {".len() + before.len() + 1;
         (file, format!("1:{at}"), *cause, *remedy)
@@ -251,22 +246,22 @@ fn each_mistake_is_told_once_with_its_place_its_cause_and_its_remedy() {
     });
     let whole =
         WHOLE.iter().map(|(file, at, cause, remedy)| ((*file).to_owned(), (*at).to_owned(), *cause, *remedy));
-    for (file, place, cause, remedy) in beside.chain(services).chain(whole) {
+    for (file, place, cause, remedy) in in_gateway.chain(services).chain(whole) {
         let Err(problems) = yaml(&file) else { panic!("{file} was loaded") };
-        let told = problems.to_string();
-        assert_eq!(problems.0.len(), 1, "{file}\n{told}");
+        let text = problems.to_string();
+        assert_eq!(problems.0.len(), 1, "{file}\n{text}");
         for part in [format!("hivemind.yaml:{place}\n").as_str(), cause, remedy] {
-            assert!(told.contains(part), "{part} is missing for\n{file}\n{told}");
+            assert!(text.contains(part), "{part} is missing for\n{file}\n{text}");
         }
     }
-    let told = toml("[[gateway.services]]\nidd = \"a\"\nid = \"a\"\nupstream = \"http://a\"\n")
+    let text = toml("[[gateway.services]]\nidd = \"a\"\nid = \"a\"\nupstream = \"http://a\"\n")
         .unwrap_err()
         .to_string();
-    assert!(told.contains("hivemind.toml:2:1") && told.contains("mean `id`?"), "{told}");
+    assert!(text.contains("hivemind.toml:2:1") && text.contains("mean `id`?"), "{text}");
 }
 
 #[test]
-fn a_service_that_is_all_wrong_is_told_all_of_it() {
+fn all_mistakes_of_one_service_are_reported() {
     let file = "gateway:\n  listen: x\n  services:\n    - {path_prefix: a, upstream: b, host: 'c d'}\n    - {id: d, endpoints: [{}, {idd: 1}]}\n";
     let problems = yaml(file).unwrap_err();
     assert!(problems.0.len() >= 8, "{problems}");

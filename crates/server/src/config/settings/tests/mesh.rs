@@ -1,4 +1,4 @@
-//! `mesh`: what is read, what is by default, and what is warned of.
+//! Tests of the `mesh` section: values, defaults and warnings.
 
 use super::{SEED, toml, warnings, with_variables, yaml};
 use crate::config::Mesh;
@@ -12,7 +12,7 @@ fn mesh(text: &str) -> Mesh {
 }
 
 #[test]
-fn with_certificates_alone_everything_else_is_as_the_architecture_says() {
+fn mesh_defaults_match_the_architecture() {
     let mesh = mesh(LEAST);
     assert_eq!(mesh.node_id, None);
     assert_eq!(mesh.cluster_id, "default");
@@ -28,7 +28,7 @@ fn with_certificates_alone_everything_else_is_as_the_architecture_says() {
 }
 
 #[test]
-fn yaml_toml_and_the_environment_say_the_same() {
+fn yaml_toml_and_environment_agree() {
     let in_yaml = "
 storage: {kind: mesh}
 mesh:
@@ -89,23 +89,23 @@ tls = { ca = "ca.crt", cert = "node.crt", key = "node.key" }
 }
 
 #[test]
-fn a_mesh_that_is_not_used_is_one_warning_and_no_mesh() {
+fn unused_mesh_section_is_one_warning() {
     let unused = yaml("mesh: {cluster_id: shop}").unwrap();
     assert_eq!(unused.settings.mesh, None);
-    let told = warnings(&unused);
-    assert!(told.len() == 1 && told[0].contains("write `storage: {kind: mesh}` beside it"), "{told:?}");
+    let texts = warnings(&unused);
+    assert!(texts.len() == 1 && texts[0].contains("set `storage: {kind: mesh}`"), "{texts:?}");
     let also = yaml(&LEAST.replace("kind: mesh", "kind: mesh, on_error: closed, redis: {url: 'redis://a'}"))
         .unwrap();
-    let told = warnings(&also);
-    assert_eq!(told.len(), 2, "{told:?}");
+    let texts = warnings(&also);
+    assert_eq!(texts.len(), 2, "{texts:?}");
     assert!(
-        told[0].contains("`mesh.on_unreachable`") && told[1].contains("`storage.redis` has no effect"),
-        "{told:?}"
+        texts[0].contains("`mesh.on_unreachable`") && texts[1].contains("`storage.redis` has no effect"),
+        "{texts:?}"
     );
 }
 
 #[test]
-fn the_sample_of_the_seed_is_a_mesh_with_a_kind_and_certificates_beside_it() {
+fn seed_sample_with_kind_and_certificates_is_a_mesh() {
     let files = "mesh:\n  tls: {ca: a, cert: b, key: c}";
     let text = format!("storage: {{kind: mesh}}\n{}", SEED.replace("mesh:", files));
     let mesh = mesh(&text);

@@ -1,4 +1,4 @@
-//! What is sent by OTLP, and where to.
+//! Tests of the OTLP settings.
 
 use super::{defaults, yaml};
 use hivemind_telemetry::settings::otel::OnLimit;
@@ -6,7 +6,7 @@ use hivemind_telemetry::settings::otel::OtlpProtocol;
 use std::time::Duration;
 
 #[test]
-fn metrics_are_sent_where_there_is_an_endpoint_and_nothing_says_that_they_are_not() {
+fn metrics_are_sent_with_an_endpoint_unless_disabled() {
     let sent =
         |text: &str| yaml(&format!("observability: {{otel: {{metrics: {{{text}}}}}}}")).unwrap().settings;
     for text in ["endpoint: 'http://c:4317'", "endpoint: 'http://c:4317', exporter: both"] {
@@ -26,7 +26,7 @@ fn metrics_are_sent_where_there_is_an_endpoint_and_nothing_says_that_they_are_no
 }
 
 #[test]
-fn traces_are_sent_where_there_is_an_endpoint_with_the_rate_and_the_status_that_are_asked_for() {
+fn traces_are_sent_with_configured_rate_and_status() {
     let sent =
         |text: &str| yaml(&format!("observability: {{otel: {{tracing: {{{text}}}}}}}")).unwrap().settings;
     let of = |text: &str| sent(text).observability.otel.tracing.unwrap();
@@ -42,7 +42,7 @@ fn traces_are_sent_where_there_is_an_endpoint_with_the_rate_and_the_status_that_
 }
 
 #[test]
-fn an_endpoint_is_a_url_with_a_host_perhaps_a_port_and_perhaps_a_path() {
+fn otlp_endpoint_is_a_url_with_optional_port_and_path() {
     let endpoint = |url: &str| {
         let text = format!("observability: {{otel: {{metrics: {{endpoint: '{url}'}}}}}}");
         yaml(&text).map(|loaded| loaded.settings.observability.otel.metrics.unwrap().endpoint)
@@ -66,7 +66,7 @@ fn an_endpoint_is_a_url_with_a_host_perhaps_a_port_and_perhaps_a_path() {
 }
 
 #[test]
-fn who_sends_is_hivemind_of_this_version_unless_it_is_told_otherwise() {
+fn otlp_service_defaults_to_hivemind_and_its_version() {
     let service = |text: &str| {
         let text = format!("observability: {{otel: {{resource: {{{text}}}}}}}");
         yaml(&text).unwrap().settings.observability.otel.service

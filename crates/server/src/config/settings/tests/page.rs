@@ -1,5 +1,5 @@
-//! The operators' page and the code say the same. Its keys and types are the code's; `HIVEMIND_WRITE_PAGES=1` writes the
-//! types anew. What its defaults are, the tests beside this one ask of the code, by way of the schema.
+//! Tests that docs/reference/configuration.md agrees with the code. `HIVEMIND_WRITE_PAGES=1` regenerates its types. Its
+//! defaults are compared by `defaults.rs`, by way of the schema.
 
 use super::super::{Node, Source, Value, configuration_schema as configuration, read};
 use hivemind_config::places::{Places, Syntax};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The keys of limits, which the page tells once for all places that have them.
+/// The keys of limits, which the page describes once for all places.
 const OF_LIMITS: &[&str] = &[
     "requests",
     "requests_per_second",
@@ -24,11 +24,11 @@ const OF_LIMITS: &[&str] = &[
 ];
 /// The keys of a `websocket`, likewise.
 const OF_WEBSOCKETS: &[&str] = &["paths", "max_open", "on_limit"];
-/// Defaults that no value says, since they hang on the machine or on another number.
+/// Defaults without a fixed value: they depend on the machine or on another setting.
 const IN_WORDS: &[(&str, &str)] =
     &[("server.workers", "one for each core"), ("gateway.max_connections_per_client", "a quarter of all")];
 
-/// What the page calls a key of the code.
+/// The page's name for a key.
 fn name_on_the_page(path: &str) -> &str {
     let is_told_once = |key: &str| OF_LIMITS.contains(&key) || OF_WEBSOCKETS.contains(&key);
     match path.rsplit_once('.') {
@@ -37,7 +37,7 @@ fn name_on_the_page(path: &str) -> &str {
     }
 }
 
-/// The keys of the code as the page calls them, each with what it takes.
+/// The keys with their types, named as on the page.
 fn keys_of_the_code() -> BTreeMap<String, String> {
     let places = Places::new(Arc::new(Source { name: String::new(), text: String::new() }), Syntax::Yaml);
     let nothing = Node { value: Value::Null, span: 0..0 };
@@ -52,20 +52,20 @@ fn keys_of_the_code() -> BTreeMap<String, String> {
     keys
 }
 
-/// The rows of the tables of keys, by what is in their cells.
+/// The cells of all key tables, by row.
 fn rows() -> Vec<Vec<&'static str>> {
     let tables = CONFIGURATION.split("\n\n").filter(|part| part.starts_with("| key"));
     let rows = tables.flat_map(|table| table.lines().skip(2));
     rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
 }
 
-// Seen failing on: the row of `server.admin_uds` left out, and one of `server.port` put in.
+// Seen failing on: the row of `server.admin_uds` missing, and an added row of `server.port`.
 #[test]
-fn every_key_of_the_code_is_on_the_page_and_every_key_of_the_page_in_the_code() {
+fn page_lists_exactly_the_configuration_keys() {
     let rows = rows();
     let older = reference::older();
-    let told = rows.iter().map(|row| row[0].trim_matches('`')).chain(older.keys().copied());
-    let page: BTreeSet<String> = told.map(str::to_owned).collect();
+    let keys = rows.iter().map(|row| row[0].trim_matches('`')).chain(older.keys().copied());
+    let page: BTreeSet<String> = keys.map(str::to_owned).collect();
     let code: BTreeSet<String> = keys_of_the_code().into_keys().collect();
     assert_eq!(code.difference(&page).collect::<Vec<_>>(), Vec::<&String>::new(), "not on the page");
     assert_eq!(page.difference(&code).collect::<Vec<_>>(), Vec::<&String>::new(), "not in the code");
@@ -73,9 +73,9 @@ fn every_key_of_the_code_is_on_the_page_and_every_key_of_the_page_in_the_code() 
     assert!(rows.iter().all(|row| row.len() == 4), "a row has a cell too many or too few");
 }
 
-// Seen failing on: `number` for `server.shutdown_grace`, a word left out of those of `storage.kind`.
+// Seen failing on: `number` for `server.shutdown_grace`, a missing word of `storage.kind`.
 #[test]
-fn the_types_on_the_page_are_what_the_code_takes() {
+fn configuration_types_on_the_page_match_the_code() {
     let keys = keys_of_the_code();
     let mut page = CONFIGURATION.to_owned();
     for row in rows() {
@@ -102,12 +102,12 @@ fn schema_of<'s>(schema: &'s serde_json::Value, path: &str) -> &'s serde_json::V
 
 // Seen failing on: `http429` without its backticks, and `two for each core`.
 #[test]
-fn every_default_on_the_page_is_a_value_another_key_or_not_set() {
+fn page_default_is_a_value_a_key_or_unset() {
     let (keys, schema, mut wrong) = (keys_of_the_code(), configuration(), Vec::new());
     for row in rows() {
         let (key, cell) = (row[0].trim_matches('`'), row[2]);
         let value = cell.strip_prefix('`').and_then(|cell| cell.strip_suffix('`'));
-        // What is told once for all places is told of the outermost.
+        // A key described once for all places has the default of the outermost place.
         let path = match key {
             key if OF_LIMITS.contains(&key) => format!("gateway.platform.{key}"),
             key if OF_WEBSOCKETS.contains(&key) => format!("gateway.platform.websocket.{key}"),

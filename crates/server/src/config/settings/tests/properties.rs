@@ -1,4 +1,4 @@
-//! No input ends the process, whatever it is.
+//! Property tests: no input panics.
 
 use super::{IN_WORDS, SEED, Syntax, load_settings, parse_settings};
 use proptest::collection::vec;
@@ -15,12 +15,12 @@ fn load(text: &str, variables: &[(String, String)]) {
 
 proptest! {
     #[test]
-    fn any_text_is_loaded_or_refused(text in "\\PC*|[\\s\\S]{0,60}", value in "\\PC*") {
+    fn any_text_is_loaded_or_rejected(text in "\\PC*|[\\s\\S]{0,60}", value in "\\PC*") {
         load(&text, &[("HIVEMIND_SERVER__HOST".into(), value)]);
     }
 
     #[test]
-    fn any_bytes_in_a_file_are_loaded_or_refused(bytes in vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_loaded_or_rejected(bytes in vec(any::<u8>(), 0..200)) {
         let folder = tempfile::tempdir().unwrap();
         for name in ["a.yaml", "a.toml"] {
             let path = folder.path().join(name);
@@ -32,7 +32,7 @@ proptest! {
     }
 
     #[test]
-    fn a_good_file_with_some_of_it_changed_is_loaded_or_refused(
+    fn mutated_file_is_loaded_or_rejected(
         changes in vec((any::<prop::sample::Index>(), 0..3_usize, "[:{}\\[\\]\"'\n #&*!|>a0é\u{feff}=.-]{0,4}"), 1..6)
     ) {
         let mut text: Vec<char> = SEED.chars().collect();
@@ -45,7 +45,7 @@ proptest! {
     }
 
     #[test]
-    fn words_that_we_know_in_any_order_are_loaded_or_refused(
+    fn shuffled_known_words_are_loaded_or_rejected(
         words in vec(prop::sample::select(IN_WORDS), 0..40),
         variables in vec(("HIVEMIND_(SERVER|MESH|STORAGE|GATEWAY|OBSERVABILITY)(__[A-Z_]{0,9}){0,3}", "\\PC{0,9}"), 0..5)
     ) {
@@ -53,9 +53,9 @@ proptest! {
     }
 }
 
-// Seen failing on: variables of any depth laid over the tree.
+// Seen failing on: variables of unlimited depth.
 #[test]
-fn a_deep_file_is_refused_and_does_not_end_the_process() {
+fn deeply_nested_file_is_rejected_without_panic() {
     let deep = 20_000;
     let stairs = |depth: usize| format!("{}a:\n", " ".repeat(depth));
     for text in [

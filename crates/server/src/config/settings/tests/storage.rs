@@ -1,4 +1,4 @@
-//! `storage` and `security`: what is read, warned of, refused, and never shown.
+//! Tests of `storage` and `security`: values, warnings, errors, and secrets that must not be printed.
 
 use super::errors::Case;
 use super::{toml, warnings, with_variables, yaml};
@@ -11,7 +11,7 @@ pub(super) const MISTAKES: &[Case] = &[
     (
         "storage: {kind: redis}",
         "1:17",
-        "`storage.kind: redis` needs to know where Redis is",
+        "`storage.kind: redis` needs the URL of a Redis server",
         "add `redis: {url: redis://",
     ),
     (
@@ -41,20 +41,20 @@ pub(super) const MISTAKES: &[Case] = &[
     (
         "storage: {redis: {url: 'redis://h', tls: {ca: a}}}",
         "1:37",
-        "the URL is one without TLS",
+        "the URL does not use TLS",
         "write `rediss://`",
     ),
     (
         "storage: {redis: {url: 'rediss://h', tls: {cert: a}}}",
         "1:50",
-        "`storage.redis.tls.cert` is there, and `key` is not",
-        "name both or none",
+        "`storage.redis.tls.cert` needs `key`",
+        "set both or neither",
     ),
     (
         "storage: {redis: {url: 'rediss://h', tls: {key: a}}}",
         "1:49",
-        "`storage.redis.tls.key` is there, and `cert` is not",
-        "name both or none",
+        "`storage.redis.tls.key` needs `cert`",
+        "set both or neither",
     ),
     (
         "storage: {redis: {prefix: 'a*b'}}",
@@ -76,7 +76,7 @@ fn redis(text: &str) -> Redis {
 }
 
 #[test]
-fn a_redis_needs_its_url_and_has_a_default_for_everything_else() {
+fn redis_needs_only_a_url() {
     let redis = redis("storage: {kind: redis, redis: {url: 'redis://h:1'}}");
     let urls: Vec<_> = redis.urls.iter().map(super::super::redis_url::RedisUrl::as_str).collect();
     assert_eq!(urls, ["redis://h:1"]);
@@ -90,7 +90,7 @@ fn a_redis_needs_its_url_and_has_a_default_for_everything_else() {
 
 // Seen failing on: `one_or_list` without the comma of a variable.
 #[test]
-fn yaml_toml_and_the_environment_say_the_same() {
+fn yaml_toml_and_environment_agree() {
     let in_yaml = "
 storage:
   kind: redis
@@ -156,7 +156,7 @@ over_cache = false
 
 // Seen failing on: `section.refuse` for `refuse_hidden`, which shows the line.
 #[test]
-fn a_password_in_a_url_is_warned_of_and_shown_nowhere() {
+fn password_in_a_redis_url_is_a_warning_and_never_printed() {
     let text = "storage:\n  kind: redis\n  redis:\n    url: redis://:hunter2@h:6379\n";
     let loaded = yaml(text).unwrap();
     let warnings = warnings(&loaded);
@@ -164,25 +164,22 @@ fn a_password_in_a_url_is_warned_of_and_shown_nowhere() {
     assert!(
         warnings[0].starts_with("warning: hivemind.yaml: line 4: there is a password in `storage.redis.url`")
     );
-    assert!(warnings[0].contains("name that as `password_file`"), "{warnings:?}");
+    assert!(warnings[0].contains("set `password_file`"), "{warnings:?}");
     assert!(!format!("{warnings:?} {:?}", loaded.settings).contains("hunter2"), "{loaded:?}");
     for (redis, cause) in [
         ("{url: ['redis://:hunter2@a', 'redis://b']}", "are for `topology: cluster` or `sentinel`"),
-        ("{url: 'redis://:hunter2@a', password_file: p}", "and a `password_file` beside it"),
-        (
-            "{url: ['redis://:hunter2@a', 'rediss://b'], topology: cluster}",
-            "some of `storage.redis.url` are with TLS",
-        ),
-        ("{url: 'unix:///a?pass=hunter2', topology: cluster}", "is not reached by a Unix socket"),
+        ("{url: 'redis://:hunter2@a', password_file: p}", "both `storage.redis.url` and `password_file`"),
+        ("{url: ['redis://:hunter2@a', 'rediss://b'], topology: cluster}", "`storage.redis.url` mixes URLs"),
+        ("{url: 'unix:///a?pass=hunter2', topology: cluster}", "cannot be reached by a Unix socket"),
     ] {
-        let told = yaml(&format!("storage: {{kind: redis, redis: {redis}}}")).unwrap_err().to_string();
-        assert!(told.starts_with("error: hivemind.yaml: line 1: ") && told.contains(cause), "{told}");
-        assert!(!told.contains("hunter2"), "{told}");
+        let text = yaml(&format!("storage: {{kind: redis, redis: {redis}}}")).unwrap_err().to_string();
+        assert!(text.starts_with("error: hivemind.yaml: line 1: ") && text.contains(cause), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
     }
 }
 
 #[test]
-fn a_redis_that_is_not_asked_for_is_warned_of() {
+fn unused_redis_section_is_a_warning() {
     let loaded = yaml("storage: {redis: {url: 'redis://h'}}").unwrap();
     assert_eq!(loaded.settings.storage.redis, None);
     let warnings = warnings(&loaded);
@@ -191,7 +188,7 @@ fn a_redis_that_is_not_asked_for_is_warned_of() {
 }
 
 #[test]
-fn the_seed_of_keys_is_named_by_its_file() {
+fn key_seed_is_read_from_its_file() {
     let loaded = yaml("security: {key_seed_file: /etc/hivemind/seed}").unwrap();
     assert_eq!(loaded.settings.security.key_seed_file, Some("/etc/hivemind/seed".into()));
     assert!(loaded.warnings.is_empty());

@@ -1,7 +1,7 @@
 //! Connections that the gateway closes: over the limit, invalid frames, shutdown.
 
-use super::super::{Ended, Violation, refuse_with_close};
-use super::support::{Connection, frame, limiter, server_frame, socket};
+use super::super::{SpliceEnd, Violation, refuse_with_close};
+use super::support::{SplicedConnection, frame, limiter, server_frame, socket};
 use futures_util::{SinkExt, StreamExt};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,7 +16,7 @@ const GOING_AWAY: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 3, 233];
 // Fails when the limiter is asked after the frame has passed.
 #[tokio::test(start_paused = true)]
 async fn message_over_the_limit_closes_with_4429() {
-    let connection = Connection::open(Some(limiter(2).await), 4_096);
+    let connection = SplicedConnection::open(Some(limiter(2).await), 4_096);
     let mut client = socket(connection.client, Role::Client).await;
     let mut upstream = socket(connection.upstream, Role::Server).await;
     for text in ["one", "two", "three"] {
@@ -33,7 +33,7 @@ async fn message_over_the_limit_closes_with_4429() {
     let spliced =
         timeout(Duration::from_millis(100), connection.spliced).await.expect("at the client's Close");
     let spliced = spliced.unwrap();
-    assert!(matches!(&spliced.ended, Ended::Limited(close) if close.code == 4429), "{spliced:?}");
+    assert!(matches!(&spliced.end, SpliceEnd::Limited(close) if close.code == 4429), "{spliced:?}");
     assert_eq!(spliced.messages, 2);
 }
 
@@ -42,7 +42,7 @@ async fn message_over_the_limit_closes_with_4429() {
 async fn refused_frame_does_not_reach_the_upstream() {
     let sent = [frame(0x81, b"one"), frame(0x01, &[b'x'; 300]), frame(0x89, b"ping")].concat();
     for size in [1, 3, 9, 1_000] {
-        let mut connection = Connection::open(Some(limiter(1).await), 4_096);
+        let mut connection = SplicedConnection::open(Some(limiter(1).await), 4_096);
         for piece in sent.chunks(size) {
             connection.client.write_all(piece).await.unwrap();
             tokio::task::yield_now().await;
@@ -56,7 +56,7 @@ async fn refused_frame_does_not_reach_the_upstream() {
 
 #[tokio::test(start_paused = true)]
 async fn fragments_and_control_frames_are_not_charged() {
-    let mut connection = Connection::open(Some(limiter(1).await), 1 << 16);
+    let mut connection = SplicedConnection::open(Some(limiter(1).await), 1 << 16);
     let mut sent = frame(0x01, b"begun");
     for _ in 0..50 {
         sent.extend([frame(0x89, b"ping"), frame(0x00, b"more"), frame(0x8A, b"")].concat());
@@ -71,7 +71,7 @@ async fn fragments_and_control_frames_are_not_charged() {
 // Fails when an invalid frame passes, or closes with 4429.
 #[tokio::test(start_paused = true)]
 async fn malformed_frame_closes_with_1002() {
-    let mut connection = Connection::open(Some(limiter(9).await), 4_096);
+    let mut connection = SplicedConnection::open(Some(limiter(9).await), 4_096);
     let good = frame(0x81, b"good");
     connection.client.write_all(&[&good[..], &[0x83, 0x80, 1, 2, 3, 4]].concat()).await.unwrap();
     let mut up = vec![0; good.len() + GOING_AWAY.len()];
@@ -80,15 +80,15 @@ async fn malformed_frame_closes_with_1002() {
     let mut down = Vec::new();
     connection.client.read_to_end(&mut down).await.unwrap();
     assert_eq!(down, server_frame(0x88, b"\x03\xeaA frame has a reserved opcode."));
-    let ended = connection.spliced.await.unwrap().ended;
-    assert!(matches!(ended, Ended::Malformed(Violation::Opcode)));
-    assert_eq!(ended.to_string(), "closed with 1002: A frame has a reserved opcode.");
+    let end = connection.spliced.await.unwrap().end;
+    assert!(matches!(end, SpliceEnd::Malformed(Violation::Opcode)));
+    assert_eq!(end.to_string(), "closed with 1002: A frame has a reserved opcode.");
 }
 
 // Fails when the Close is written immediately.
 #[tokio::test(start_paused = true)]
 async fn close_waits_for_the_end_of_the_current_frame() {
-    let mut connection = Connection::open(Some(limiter(1).await), 4_096);
+    let mut connection = SplicedConnection::open(Some(limiter(1).await), 4_096);
     connection.upstream.write_all(b"\x82\x08half").await.unwrap();
     connection.client.read_exact(&mut [0; 6]).await.unwrap();
     connection.client.write_all(&[frame(0x81, b"a"), frame(0x81, b"b")].concat()).await.unwrap();
@@ -103,20 +103,20 @@ async fn close_waits_for_the_end_of_the_current_frame() {
 // Fails without a time limit, or when the Close is written inside of the frame.
 #[tokio::test(start_paused = true)]
 async fn unfinished_frame_does_not_delay_the_close_forever() {
-    let mut connection = Connection::open(Some(limiter(1).await), 4_096);
+    let mut connection = SplicedConnection::open(Some(limiter(1).await), 4_096);
     connection.upstream.write_all(b"\x82\x08half").await.unwrap();
     connection.client.read_exact(&mut [0; 6]).await.unwrap();
     connection.client.write_all(&[frame(0x81, b"a"), frame(0x81, b"b")].concat()).await.unwrap();
     let mut down = Vec::new();
     timeout(Duration::from_secs(3), connection.client.read_to_end(&mut down)).await.expect("an end").unwrap();
     assert_eq!(down, b"");
-    assert!(matches!(connection.spliced.await.unwrap().ended, Ended::Limited(_)));
+    assert!(matches!(connection.spliced.await.unwrap().end, SpliceEnd::Limited(_)));
 }
 
 // Fails on a second Close.
 #[tokio::test(start_paused = true)]
 async fn upstream_close_is_the_last_frame() {
-    let mut connection = Connection::open(Some(limiter(1).await), 4_096);
+    let mut connection = SplicedConnection::open(Some(limiter(1).await), 4_096);
     let close = server_frame(0x88, &[3, 232]);
     connection.upstream.write_all(&close).await.unwrap();
     connection.client.read_exact(&mut [0; 4]).await.unwrap();
@@ -131,7 +131,7 @@ async fn upstream_close_is_the_last_frame() {
 async fn shutdown_closes_and_forwards_the_clients_close() {
     for counted in [true, false] {
         let limiter = if counted { Some(limiter(9).await) } else { None };
-        let connection = Connection::open(limiter, 4_096);
+        let connection = SplicedConnection::open(limiter, 4_096);
         let mut client = socket(connection.client, Role::Client).await;
         let mut upstream = socket(connection.upstream, Role::Server).await;
         connection.stop.send(true).unwrap();
@@ -142,16 +142,16 @@ async fn shutdown_closes_and_forwards_the_clients_close() {
         assert_eq!(close.code, CloseCode::Away);
         drop(upstream);
         let spliced = timeout(Duration::from_millis(100), connection.spliced).await.expect("an end").unwrap();
-        assert!(matches!(spliced.ended, Ended::Stopped), "{spliced:?}");
+        assert!(matches!(spliced.end, SpliceEnd::Shutdown), "{spliced:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn unanswered_close_times_out_after_two_seconds() {
-    let connection = Connection::open(Some(limiter(9).await), 4_096);
+    let connection = SplicedConnection::open(Some(limiter(9).await), 4_096);
     connection.stop.send(true).unwrap();
     let spliced = timeout(Duration::from_millis(2_100), connection.spliced).await.expect("an end").unwrap();
-    assert!(matches!(spliced.ended, Ended::Stopped));
+    assert!(matches!(spliced.end, SpliceEnd::Shutdown));
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,19 +37,19 @@ fn handshake_requires_each_of_its_headers() {
         ("sec-websocket-key", KEY),
         ("sec-websocket-version", "13"),
     ];
-    let asked = |method: &str, version, headers: &[(&str, &str)]| {
+    let is_accepted = |method: &str, version, headers: &[(&str, &str)]| {
         let request = Request::builder().method(method).version(version);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         is_handshake(&request.body(()).unwrap().into_parts().0)
     };
-    assert!(asked("GET", Version::HTTP_11, &good));
+    assert!(is_accepted("GET", Version::HTTP_11, &good));
     for (name, value) in [("connection", "keep-alive, upgrade"), ("upgrade", "h2c , WebSocket")] {
         let other: Vec<_> = good.map(|(of, is)| (of, if of == name { value } else { is })).to_vec();
-        assert!(asked("GET", Version::HTTP_11, &other), "{name}: {value}");
+        assert!(is_accepted("GET", Version::HTTP_11, &other), "{name}: {value}");
     }
-    assert!(!asked("POST", Version::HTTP_11, &good));
-    assert!(!asked("GET", Version::HTTP_10, &good));
-    assert!(!asked("GET", Version::HTTP_2, &good));
+    assert!(!is_accepted("POST", Version::HTTP_11, &good));
+    assert!(!is_accepted("GET", Version::HTTP_10, &good));
+    assert!(!is_accepted("GET", Version::HTTP_2, &good));
     for (name, value) in [
         ("connection", "close"),
         ("connection", "not-upgrade"),
@@ -60,13 +60,13 @@ fn handshake_requires_each_of_its_headers() {
         ("sec-websocket-version", "13, 8"),
     ] {
         let other: Vec<_> = good.map(|(of, is)| (of, if of == name { value } else { is })).to_vec();
-        assert!(!asked("GET", Version::HTTP_11, &other), "{name}: {value}");
+        assert!(!is_accepted("GET", Version::HTTP_11, &other), "{name}: {value}");
     }
     for missing in 0..good.len() {
         let others: Vec<_> =
             good.iter().enumerate().filter(|(at, _)| *at != missing).map(|(_, it)| *it).collect();
-        assert!(!asked("GET", Version::HTTP_11, &others), "without {}", good[missing].0);
+        assert!(!is_accepted("GET", Version::HTTP_11, &others), "without {}", good[missing].0);
     }
     let twice = [&good[..], &[("sec-websocket-key", KEY)]].concat();
-    assert!(!asked("GET", Version::HTTP_11, &twice));
+    assert!(!is_accepted("GET", Version::HTTP_11, &twice));
 }

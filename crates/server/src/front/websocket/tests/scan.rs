@@ -1,20 +1,20 @@
 //! Parsing of client frames: independent of how bytes are split, and equal to tungstenite.
 
-use super::super::frame::{Head, Violation};
-use super::super::gate::{ServerGate, Stop};
-use super::super::scan::{Scanned, scan, through};
+use super::super::frame::{FrameHeader, Violation};
+use super::super::gate::{ServerGate, StopReason};
+use super::super::scan::{ScanResult, run_gate, scan};
 use super::support::{frame, server_frame};
 use hivemind_core::testing::cases;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::io::Cursor;
-use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
+use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader as ReferenceHeader;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
-fn counted(pieces: &[&[u8]]) -> (Vec<u8>, Option<Stop>, u64) {
-    let Scanned { passed, stop, messages } = scan(pieces.iter().copied());
+fn scan_pieces(pieces: &[&[u8]]) -> (Vec<u8>, Option<StopReason>, u64) {
+    let ScanResult { passed, stop, messages } = scan(pieces.iter().copied());
     (passed, stop, messages)
 }
 
@@ -38,9 +38,9 @@ fn each_message_counts_once_in_any_framing() {
         (1, vec![text(0x81, 1), text(0x88, 2)]),
     ] {
         let bytes = frames.concat();
-        assert_eq!(counted(&[&bytes]), (bytes.clone(), None, messages), "{frames:02x?}");
+        assert_eq!(scan_pieces(&[&bytes]), (bytes.clone(), None, messages), "{frames:02x?}");
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        assert_eq!(counted(&single), (bytes.clone(), None, messages), "byte by byte: {frames:02x?}");
+        assert_eq!(scan_pieces(&single), (bytes.clone(), None, messages), "byte by byte: {frames:02x?}");
     }
 }
 
@@ -72,10 +72,14 @@ fn invalid_client_frames_do_not_pass() {
         let bad_length = if violation == Violation::Interleaved { 7 } else { bytes.len() };
         let good = [&before[..], &bytes[..bytes.len() - bad_length]].concat();
         let all = [before.clone(), bytes].concat();
-        let (passed, stop, _) = counted(&[&all]);
-        assert_eq!((&passed, stop), (&good, Some(Stop::Malformed(violation))), "{all:02x?}");
-        let (passed, stop, _) = counted(&all.chunks(1).collect::<Vec<_>>());
-        assert_eq!((&passed, stop), (&good, Some(Stop::Malformed(violation))), "byte by byte: {all:02x?}");
+        let (passed, stop, _) = scan_pieces(&[&all]);
+        assert_eq!((&passed, stop), (&good, Some(StopReason::Malformed(violation))), "{all:02x?}");
+        let (passed, stop, _) = scan_pieces(&all.chunks(1).collect::<Vec<_>>());
+        assert_eq!(
+            (&passed, stop),
+            (&good, Some(StopReason::Malformed(violation))),
+            "byte by byte: {all:02x?}"
+        );
     }
 }
 
@@ -83,15 +87,15 @@ fn invalid_client_frames_do_not_pass() {
 fn nothing_passes_after_the_clients_close() {
     let close = [frame(0x81, b"a"), frame(0x88, &[3, 232])].concat();
     let all = [close.clone(), frame(0x81, b"too late"), vec![0xFF; 40]].concat();
-    assert_eq!(counted(&[&all]), (close.clone(), None, 1));
-    assert_eq!(counted(&all.chunks(3).collect::<Vec<_>>()), (close, None, 1));
+    assert_eq!(scan_pieces(&[&all]), (close.clone(), None, 1));
+    assert_eq!(scan_pieces(&all.chunks(3).collect::<Vec<_>>()), (close, None, 1));
 }
 
 #[test]
 fn unparsable_upstream_bytes_pass_unchanged() {
     let bytes = [server_frame(0x81, b"hello"), vec![0x82, 0xFF, 0xFF], vec![0xEE; 90]].concat();
     for size in [1, 7, 200] {
-        let (passed, stop) = through(&mut ServerGate::following(), bytes.chunks(size));
+        let (passed, stop) = run_gate(&mut ServerGate::new(), bytes.chunks(size));
         assert_eq!((passed, stop), (bytes.clone(), None), "in pieces of {size}");
     }
 }
@@ -162,7 +166,7 @@ proptest! {
     #[test]
     fn any_split_counts_like_tungstenite(frames in conversation(), cuts in vec(any::<Index>(), 0..40)) {
         let bytes = frames.concat();
-        let (passed, stop, messages) = counted(&split(&bytes, &cuts));
+        let (passed, stop, messages) = scan_pieces(&split(&bytes, &cuts));
         prop_assert_eq!(stop, None);
         prop_assert!(passed == bytes, "not what was sent");
         prop_assert_eq!(messages, messages_by_tungstenite(&bytes));
@@ -174,22 +178,22 @@ proptest! {
         bytes in vec(prop_oneof![any::<u8>(), prop::sample::select(vec![0x81, 0x01, 0x80, 0x88, 0xFE, 0xFF, 0])], 1..200),
         cuts in vec(any::<Index>(), 0..20),
     ) {
-        prop_assert_eq!(counted(&split(&bytes, &cuts)), counted(&[&bytes]));
+        prop_assert_eq!(scan_pieces(&split(&bytes, &cuts)), scan_pieces(&[&bytes]));
     }
 
     #[test]
     fn frame_header_parses_like_tungstenite(bytes in vec(any::<u8>(), 0..15)) {
         let mut cursor = Cursor::new(&bytes);
-        let theirs = FrameHeader::parse(&mut cursor);
-        match (Head::read(&bytes), theirs) {
-            (Ok(Some(head)), Ok(Some((header, length)))) => {
-                prop_assert_eq!((head.payload, head.is_final), (length, header.is_final));
-                prop_assert_eq!((head.opcode, head.is_masked), (u8::from(header.opcode), header.mask.is_some()));
-                prop_assert_eq!(head.length, usize::try_from(cursor.position()).unwrap());
+        let theirs = ReferenceHeader::parse(&mut cursor);
+        match (FrameHeader::read(&bytes), theirs) {
+            (Ok(Some(ours)), Ok(Some((theirs, length)))) => {
+                prop_assert_eq!((ours.payload, ours.is_final), (length, theirs.is_final));
+                prop_assert_eq!((ours.opcode, ours.is_masked), (u8::from(theirs.opcode), theirs.mask.is_some()));
+                prop_assert_eq!(ours.length, usize::try_from(cursor.position()).unwrap());
             }
             // It waits for a complete header before it decides; tungstenite does not accept reserved opcodes.
             (Ok(None), Ok(None) | Err(_)) => {}
-            (Ok(Some(head)), Err(_)) => prop_assert!(matches!(head.opcode, 3..=7 | 11..=15)),
+            (Ok(Some(header)), Err(_)) => prop_assert!(matches!(header.opcode, 3..=7 | 11..=15)),
             // tungstenite accepts these, RFC 6455 does not.
             (Err(violation), _) => prop_assert!(matches!(violation, Violation::Length | Violation::LongControl)),
             (ours, theirs) => prop_assert!(false, "{:?} and {:?}", ours, theirs),

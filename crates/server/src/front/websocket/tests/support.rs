@@ -1,6 +1,6 @@
 //! Client frames, limiters and in-memory connections.
 
-use super::super::{Spliced, splice};
+use super::super::{SpliceSummary, splice};
 use axum::Extension;
 use axum::Router;
 use axum::body::Body;
@@ -69,14 +69,14 @@ pub(super) fn server_frame(first: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A spliced connection whose ends are controlled by the test.
-pub(super) struct Connection {
+pub(super) struct SplicedConnection {
     pub(super) client: DuplexStream,
     pub(super) upstream: DuplexStream,
     pub(super) stop: watch::Sender<bool>,
-    pub(super) spliced: JoinHandle<Spliced>,
+    pub(super) spliced: JoinHandle<SpliceSummary>,
 }
 
-impl Connection {
+impl SplicedConnection {
     /// With buffers of this size on both sides.
     pub(super) fn open(limiter: Option<MessageLimiter>, buffer: usize) -> Self {
         let (client, client_end) = tokio::io::duplex(buffer);
