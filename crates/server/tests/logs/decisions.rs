@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The fields of the next decision in the log.
 async fn next_decision(server: &mut Server) -> Value {
-    line(&server.log.next("\"next_decision\"").await)["fields"].clone()
+    line(&server.log.next("\"decided\"").await)["fields"].clone()
 }
 
 fn with(keys: &[(&str, &str)]) -> Setup {
@@ -25,7 +25,7 @@ async fn line_counts(mut server: Server) -> (u64, u64) {
     let fields = log.lines().map(|text| line(text)["fields"].clone());
     let count = |(lines, left_out), of: Value| match of["left_out"].as_u64() {
         Some(more) => (lines, left_out + more),
-        None => (lines + u64::from(of["message"] == "next_decision"), left_out),
+        None => (lines + u64::from(of["message"] == "decided"), left_out),
     };
     fields.fold((0, 0), count)
 }

@@ -1,4 +1,4 @@
-//! Clients that ask without a pause, and count what they are told: whatever is no answer is a failure.
+//! Clients that send requests continuously and count responses and failures.
 
 use hivemind_testkit::{Client, DEADLINE, request};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -14,31 +14,31 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tonic::transport::Endpoint;
 
-/// What clients were told so far.
+/// Responses and failures so far.
 #[derive(Default)]
-struct Told {
+struct Counts {
     stop: AtomicBool,
-    /// By client: each has to be answered before and after.
+    /// By client: each must get responses before and after the upgrade.
     answers: Vec<AtomicU64>,
     failures: std::sync::Mutex<Vec<String>>,
 }
 
-/// Clients of all kinds, until they are told to stop.
+/// Clients of all kinds, until they are stopped.
 pub(crate) struct Load {
-    told: Arc<Told>,
+    counts: Arc<Counts>,
     clients: JoinSet<()>,
 }
 
-/// Each kind of client twice.
+/// Two clients of each kind.
 const KINDS: usize = 8;
 const CLIENTS: usize = 2 * KINDS;
 
-/// The name that the gateway's certificate is for.
+/// The server name of the gateway's certificate.
 pub(crate) const NAME: &str = "app.example";
 
-/// Where somebody answers requests, whose certificate it shows, if it shows one, and what it is asked.
+/// The address of an HTTP server, the CA of its certificate if it has one, and the request for it.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct HttpTarget {
     at: SocketAddr,
     root: Option<CertificateDer<'static>>,
     name: &'static str,
@@ -50,12 +50,12 @@ pub(crate) struct Door {
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-impl Door {
+impl HttpTarget {
     pub(crate) fn of_gateway(at: SocketAddr, root: Option<CertificateDer<'static>>) -> Self {
         Self { at, root, name: NAME, method: "GET", path: "/", body: "" }
     }
 
-    /// At an admin port, whose `/json` decides as the rate limit service does.
+    /// The admin port, whose `/json` decides like the rate limit service.
     pub(crate) fn of_json(at: SocketAddr) -> Self {
         let body = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "x"}]}]}"#;
         Self { at, root: None, name: "localhost", method: "POST", path: "/json", body }
@@ -87,49 +87,50 @@ impl Door {
 }
 
 impl Load {
-    /// At a gateway, at a rate limit service, and at an admin and a metrics port.
-    pub(crate) fn start(gateway: &Door, grpc: SocketAddr, [admin, metrics]: [SocketAddr; 2]) -> Self {
+    /// Clients of a gateway, a rate limit service, and an admin and a metrics port.
+    pub(crate) fn start(gateway: &HttpTarget, grpc: SocketAddr, [admin, metrics]: [SocketAddr; 2]) -> Self {
         let answers = std::iter::repeat_with(AtomicU64::default).take(CLIENTS).collect();
-        let told = Arc::new(Told { answers, ..Told::default() });
+        let counts = Arc::new(Counts { answers, ..Counts::default() });
         let mut clients = JoinSet::new();
         for client in 0..CLIENTS {
-            let (told, gateway) = (Arc::clone(&told), gateway.clone());
+            let (counts, gateway) = (Arc::clone(&counts), gateway.clone());
             clients.spawn(async move {
                 match client % KINDS {
-                    0 => return kept(&gateway, &told, client).await,
-                    1 => return streams(&gateway, &told, client).await,
-                    2 => return kept(&Door::of_json(admin), &told, client).await,
-                    3 => return streams(&Door::of_json(admin), &told, client).await,
-                    4 => return kept(&Door::of_metrics(metrics), &told, client).await,
+                    0 => return keep_alive(&gateway, &counts, client).await,
+                    1 => return streams(&gateway, &counts, client).await,
+                    2 => return keep_alive(&HttpTarget::of_json(admin), &counts, client).await,
+                    3 => return streams(&HttpTarget::of_json(admin), &counts, client).await,
+                    4 => return keep_alive(&HttpTarget::of_metrics(metrics), &counts, client).await,
                     _ => {}
                 }
                 let endpoint = Endpoint::from_shared(format!("http://{grpc}")).unwrap();
-                // One connection, which is opened anew when the service says farewell.
+                // One connection, which is reopened after a GOAWAY.
                 let channel = endpoint.connect_lazy();
-                while told.goes_on() {
-                    let asked = async {
+                while counts.is_running() {
+                    let result = async {
                         match client % KINDS {
                             5 => once(&gateway).await,
                             6 => call(endpoint.connect().await.map_err(text)?).await,
                             _ => call(channel.clone()).await,
                         }
                     };
-                    let asked = timeout(DEADLINE, asked).await;
-                    match asked.unwrap_or_else(|_| Err("no answer".to_owned())) {
+                    let result = timeout(DEADLINE, result).await;
+                    match result.unwrap_or_else(|_| Err("no answer".to_owned())) {
                         Ok(false) => {}
-                        asked => told.count(client, asked.map(drop)),
+                        result => counts.count(client, result.map(drop)),
                     }
                 }
             });
         }
-        Self { told, clients }
+        Self { counts, clients }
     }
 
-    /// Waits until each client has been answered so many times more.
-    pub(crate) async fn go_on(&self, times: u64) {
-        let so_far: Vec<u64> = self.told.answers.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+    /// Waits until each client has got `times` more responses.
+    pub(crate) async fn wait_for_responses(&self, times: u64) {
+        let so_far: Vec<u64> =
+            self.counts.answers.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         let more = async {
-            for (count, before) in self.told.answers.iter().zip(so_far) {
+            for (count, before) in self.counts.answers.iter().zip(so_far) {
                 while count.load(Ordering::Relaxed) < before + times {
                     tokio::task::yield_now().await;
                 }
@@ -138,28 +139,28 @@ impl Load {
         timeout(DEADLINE, more).await.expect("answers for every client");
     }
 
-    /// How many answers there were, and everything that was none.
+    /// The number of responses, and all failures.
     pub(crate) async fn end(mut self) -> (u64, Vec<String>) {
-        self.told.stop.store(true, Ordering::Relaxed);
+        self.counts.stop.store(true, Ordering::Relaxed);
         while let Some(ended) = timeout(DEADLINE, self.clients.join_next()).await.expect("their end") {
             ended.unwrap();
         }
-        let answers = self.told.answers.iter().map(|count| count.load(Ordering::Relaxed)).sum();
-        (answers, std::mem::take(&mut *self.told.failures.lock().unwrap()))
+        let answers = self.counts.answers.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        (answers, std::mem::take(&mut *self.counts.failures.lock().unwrap()))
     }
 }
 
-type Asked = Result<(), String>;
+type Outcome = Result<(), String>;
 
-impl Told {
-    fn count(&self, client: usize, asked: Asked) {
-        match asked {
+impl Counts {
+    fn count(&self, client: usize, result: Outcome) {
+        match result {
             Ok(()) => drop(self.answers[client].fetch_add(1, Ordering::Relaxed)),
             Err(error) => self.failures.lock().unwrap().push(format!("client {client}: {error}")),
         }
     }
 
-    fn goes_on(&self) -> bool {
+    fn is_running(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
     }
 }
@@ -169,36 +170,36 @@ fn text(error: impl std::fmt::Debug) -> String {
 }
 
 /// A request on a connection of its own.
-async fn once(gateway: &Door) -> Result<bool, String> {
+async fn once(gateway: &HttpTarget) -> Result<bool, String> {
     let mut stream = BufReader::new(gateway.open("http/1.1").await?);
     exchange(&mut stream, gateway, "connection: close\r\n").await.map(|_| true)
 }
 
-/// Requests on one connection until an answer says that it is the last.
-async fn kept(door: &Door, told: &Told, client: usize) {
-    while told.goes_on() {
+/// Requests on one connection until a response closes it.
+async fn keep_alive(door: &HttpTarget, counts: &Counts, client: usize) {
+    while counts.is_running() {
         let mut stream = match door.open("http/1.1").await {
             Ok(stream) => BufReader::new(stream),
             Err(error) => {
-                told.count(client, Err(error));
+                counts.count(client, Err(error));
                 continue;
             }
         };
-        while told.goes_on() {
-            let asked = timeout(DEADLINE, exchange(&mut stream, door, "")).await;
-            let asked = asked.unwrap_or_else(|_| Err("no answer".to_owned()));
-            let stays = matches!(asked, Ok(true));
-            told.count(client, asked.map(drop));
-            if !stays {
+        while counts.is_running() {
+            let result = timeout(DEADLINE, exchange(&mut stream, door, "")).await;
+            let result = result.unwrap_or_else(|_| Err("no answer".to_owned()));
+            let is_kept = matches!(result, Ok(true));
+            counts.count(client, result.map(drop));
+            if !is_kept {
                 break;
             }
         }
     }
 }
 
-/// Requests as streams of one HTTP/2 connection until it is told farewell.
-async fn streams(door: &Door, told: &Told, client: usize) {
-    while told.goes_on() {
+/// Requests as streams of one HTTP/2 connection until its GOAWAY.
+async fn streams(door: &HttpTarget, counts: &Counts, client: usize) {
+    while counts.is_running() {
         let opened = async {
             let (sender, connection) = h2::client::handshake(door.open("h2").await?).await.map_err(text)?;
             tokio::spawn(connection);
@@ -208,17 +209,17 @@ async fn streams(door: &Door, told: &Told, client: usize) {
         let mut sender = match opened {
             Ok(sender) => sender,
             Err(error) => {
-                told.count(client, Err(error));
+                counts.count(client, Err(error));
                 continue;
             }
         };
-        while told.goes_on() {
-            let asked = timeout(DEADLINE, stream(&mut sender, door)).await;
-            match asked.unwrap_or_else(|_| Err("no answer".to_owned())) {
-                Ok(true) => told.count(client, Ok(())),
+        while counts.is_running() {
+            let result = timeout(DEADLINE, stream(&mut sender, door)).await;
+            match result.unwrap_or_else(|_| Err("no answer".to_owned())) {
+                Ok(true) => counts.count(client, Ok(())),
                 Ok(false) => break,
                 Err(error) => {
-                    told.count(client, Err(error));
+                    counts.count(client, Err(error));
                     break;
                 }
             }
@@ -226,10 +227,10 @@ async fn streams(door: &Door, told: &Told, client: usize) {
     }
 }
 
-/// One request; false if it was not sent, since the other side takes no more on this connection.
+/// One request; false if it was not sent because the connection accepts no more.
 pub(crate) async fn stream(
     sender: &mut h2::client::SendRequest<bytes::Bytes>,
-    door: &Door,
+    door: &HttpTarget,
 ) -> Result<bool, String> {
     let is_farewell = |error: &h2::Error| error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
     let mut ready = match sender.clone().ready().await {
@@ -254,19 +255,19 @@ pub(crate) async fn stream(
     Ok(true)
 }
 
-/// Whether the connection stays.
+/// One request; returns whether the connection is_kept open.
 pub(crate) async fn exchange(
     stream: &mut BufReader<Box<dyn Stream>>,
-    door: &Door,
+    door: &HttpTarget,
     headers: &str,
 ) -> Result<bool, String> {
-    let Door { name, method, path, body, .. } = door;
+    let HttpTarget { name, method, path, body, .. } = door;
     let length = body.len();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nhost: {name}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.map_err(text)?;
-    let (mut line, mut length, mut stays) = (String::new(), 0, true);
+    let (mut line, mut length, mut is_kept) = (String::new(), 0, true);
     stream.read_line(&mut line).await.map_err(text)?;
     if !line.starts_with("HTTP/1.1 200") {
         return Err(format!("answered with {line:?}"));
@@ -276,7 +277,7 @@ pub(crate) async fn exchange(
         stream.read_line(&mut line).await.map_err(text)?;
         match line.trim_end().split_once(": ") {
             Some(("content-length", value)) => length = value.parse().map_err(text)?,
-            Some(("connection", "close")) => stays = false,
+            Some(("connection", "close")) => is_kept = false,
             Some(_) => {}
             None if line == "\r\n" => break,
             None => return Err(format!("a head that ends with {line:?}")),
@@ -284,10 +285,10 @@ pub(crate) async fn exchange(
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.map_err(text)?;
-    Ok(stays)
+    Ok(is_kept)
 }
 
-/// One call; false if it was not sent, since the other side took no more on this connection when its turn came.
+/// One call; false if it was not sent because the connection accepted no more.
 async fn call(channel: tonic::transport::Channel) -> Result<bool, String> {
     match Client::new(channel).should_rate_limit(request("d", "k=x")).await {
         Ok(_) => Ok(true),
@@ -296,8 +297,8 @@ async fn call(channel: tonic::transport::Channel) -> Result<bool, String> {
     }
 }
 
-/// Whether the call never left this process: a farewell came while it waited for its turn. Other clients of gRPC send it again
-/// by themselves; tonic leaves that to whoever calls. What was sent and not answered is another error.
+/// Whether the call never left this process: a GOAWAY arrived while it was queued. Other gRPC clients retry it
+/// transparently; tonic leaves that to the caller. A call that was sent and not answered is another error.
 fn is_unsent(status: &tonic::Status) -> bool {
     let mut causes = std::iter::successors(status.source(), |error| (*error).source());
     causes.any(|error| error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled))

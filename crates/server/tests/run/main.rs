@@ -1,5 +1,5 @@
-//! How it runs: under a supervisor, on sockets that others have opened, asked by its own command, and taken over by a
-//! second process. The real binary, every port one that the kernel chooses, every wait under a deadline.
+//! Running the service: under a supervisor, on inherited sockets, with its health command, and through
+//! zero-downtime upgrades. The real binary, on ports that the kernel chooses; every wait has a deadline.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,4 +17,4 @@ mod process;
 mod restarts;
 mod sockets;
 mod supervisor;
-mod take_over;
+mod upgrade;

@@ -1,4 +1,4 @@
-//! Pebble, the test CA of Let's Encrypt, with a DNS that finds every name at 127.0.0.1.
+//! Pebble, the test CA of Let's Encrypt, with a DNS server that resolves every name to 127.0.0.1.
 
 use crate::process::{Folder, free_port};
 use hivemind_testkit::{Log, within};
@@ -7,7 +7,7 @@ use std::process::Stdio;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-/// A CA that looks for challenges at one port.
+/// A CA that validates challenges at one port.
 pub(crate) struct Pebble {
     ca: Child,
     _dns: Child,
@@ -20,7 +20,7 @@ pub(crate) struct Pebble {
 fn start(program: &str, words: &[String], folder: &Folder) -> (Child, Log) {
     let mut command = Command::new(program);
     command.args(words).current_dir(folder.path()).stdin(Stdio::null()).kill_on_drop(true);
-    // It waits before it looks, and refuses some requests, to try its clients' patience.
+    // By default it delays validations and rejects some nonces, to test clients.
     command.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_WFE_NONCEREJECT", "0");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = child.unwrap_or_else(|error| panic!("{program}: {error}; `./test` installs it"));
@@ -34,13 +34,19 @@ async fn listens(port: u16) {
 }
 
 impl Pebble {
-    /// Starts it, with its own certificate's CA in `pebble.ca`. What it gives counts so many seconds.
-    pub(crate) async fn start(folder: &Folder, looks_at: u16, counts: u64) -> Self {
-        Self::start_without(folder, looks_at, counts, &[]).await
+    /// Starts it, with the CA of its own certificate in `pebble.ca`. Its certificates are valid for `validity_seconds`
+    /// seconds.
+    pub(crate) async fn start(folder: &Folder, challenge_port: u16, validity_seconds: u64) -> Self {
+        Self::start_without(folder, challenge_port, validity_seconds, &[]).await
     }
 
-    /// The same, but for these names it gives nothing.
-    pub(crate) async fn start_without(folder: &Folder, looks_at: u16, counts: u64, names: &[&str]) -> Self {
+    /// The same, but it refuses these names.
+    pub(crate) async fn start_without(
+        folder: &Folder,
+        challenge_port: u16,
+        validity_seconds: u64,
+        names: &[&str],
+    ) -> Self {
         let (port, management, dns, mock) = (free_port(), free_port(), free_port(), free_port());
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -54,8 +60,8 @@ impl Pebble {
         folder.write("pebble.key", &key.serialize_pem());
         let configuration = serde_json::json!({"pebble": {
             "listenAddress": format!("127.0.0.1:{port}"), "managementListenAddress": format!("127.0.0.1:{management}"),
-            "certificate": "pebble.crt", "privateKey": "pebble.key", "httpPort": 1, "tlsPort": looks_at,
-            "ocspResponderURL": "", "externalAccountBindingRequired": false, "certificateValidityPeriod": counts, "domainBlocklist": names,
+            "certificate": "pebble.crt", "privateKey": "pebble.key", "httpPort": 1, "tlsPort": challenge_port,
+            "ocspResponderURL": "", "externalAccountBindingRequired": false, "certificateValidityPeriod": validity_seconds, "domainBlocklist": names,
         }});
         folder.write("pebble.json", &configuration.to_string());
         let words = [
@@ -79,7 +85,7 @@ impl Pebble {
         format!("https://127.0.0.1:{}/dir", self.port)
     }
 
-    /// Whom clients have to trust, in a file.
+    /// The root that clients must trust, in a file.
     pub(crate) async fn root(&self, folder: &Folder) {
         let url = format!("https://127.0.0.1:{}/{}", self.management, ["roots", "0"].join("/"));
         let got =
@@ -87,13 +93,13 @@ impl Pebble {
         assert!(within("the CA's root", got).await.unwrap().success());
     }
 
-    /// Ends it.
-    pub(crate) async fn goes_away(&mut self) {
+    /// Stops it.
+    pub(crate) async fn stop(&mut self) {
         self.ca.kill().await.unwrap();
     }
 
-    /// Starts it again where it was. It keeps nothing: neither accounts nor its own root.
-    pub(crate) async fn comes_back(&mut self, folder: &Folder) {
+    /// Starts it again at the same address. It keeps neither accounts nor its root.
+    pub(crate) async fn restart(&mut self, folder: &Folder) {
         let (ca, log) = start("pebble", &self.words, folder);
         self.ca = ca;
         self.logs.push(log);

@@ -1,4 +1,4 @@
-//! The service as a process in a folder that several of them may share.
+//! The service as a process, in a folder that several processes may share.
 
 use hivemind_testkit::{Log, Page, exchange, within};
 use std::net::SocketAddr;
@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-/// A folder with a configuration in it.
+/// A folder with a configuration file.
 #[derive(Clone)]
 pub(crate) struct Folder(Arc<TempDir>);
 
 impl Folder {
-    /// With this configuration, in which `{}` is the folder.
+    /// With this configuration, in which `{}` becomes the folder.
     pub(crate) fn with(configuration: &str) -> Self {
         let folder = Self(Arc::new(tempfile::tempdir().unwrap()));
         folder.write("hivemind.yaml", &configuration.replace("{}", folder.path().to_str().unwrap()));
@@ -33,12 +33,12 @@ impl Folder {
         std::fs::write(self.file(name), text).unwrap();
     }
 
-    /// `hivemind serve` with its configuration, and nothing in the environment.
+    /// `hivemind serve` with the folder's configuration and an empty environment.
     pub(crate) fn serve(&self) -> Command {
         self.started_by(&[])
     }
 
-    /// The same, started by these words.
+    /// The same with a command prefix.
     pub(crate) fn started_by(&self, words: &[&str]) -> Command {
         let binary = env!("CARGO_BIN_EXE_hivemind");
         let mut words = words.iter().copied().chain([binary, "serve", "--config", "hivemind.yaml"]);
@@ -49,7 +49,7 @@ impl Folder {
     }
 }
 
-/// Runs another command of the binary in a folder: its exit code, and all that it printed.
+/// Runs another command of the binary in a folder and returns its exit code and output.
 pub(crate) async fn hivemind(folder: &Folder, words: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
     command.args(words).env_clear().current_dir(folder.path()).kill_on_drop(true);
@@ -58,23 +58,23 @@ pub(crate) async fn hivemind(folder: &Folder, words: &[&str]) -> (Option<i32>, S
     (output.status.code(), text(output.stdout) + &text(output.stderr))
 }
 
-/// A process that runs.
+/// A running process.
 pub(crate) struct Running {
     child: Child,
     pub(crate) log: Log,
     lines: Vec<String>,
-    /// Read to its end: a full pipe would stop the process.
+    /// Read to its end, because a full pipe would block the process.
     _screen: Log,
 }
 
 impl Running {
-    /// Starts it and waits for the end of its first screen.
+    /// Starts it and waits for the end of its startup banner.
     pub(crate) async fn start(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         let mut log = Log::of(child.stderr.take().unwrap());
         let mut screen = Log::of(child.stdout.take().unwrap());
         let mut lines: Vec<String> = Vec::new();
-        let shown = async {
+        let banner = async {
             while lines.last().is_none_or(|line| !line.contains("Stop it with")) {
                 lines.push(screen.next("").await);
             }
@@ -83,11 +83,11 @@ impl Running {
             let status = child.wait().await.unwrap();
             panic!("it ended with {status}:\n{}", log.rest().await)
         };
-        tokio::select! { () = shown => {}, () = ended => unreachable!() };
+        tokio::select! { () = banner => {}, () = ended => unreachable!() };
         Self { child, log, lines, _screen: screen }
     }
 
-    /// An address on its first screen, by what stands before it.
+    /// An address in the banner, by the text before it.
     pub(crate) fn at(&self, name: &str) -> SocketAddr {
         let line = self.lines.iter().find(|line| line.trim_start().starts_with(name) && line.contains("://"));
         let line = line.unwrap_or_else(|| panic!("no {name} in:\n{}", self.lines.join("\n")));
@@ -108,19 +108,19 @@ impl Running {
     }
 }
 
-/// Starts it where it cannot run: its exit code, and what it said.
+/// Starts a process that must fail, and returns its exit code and output.
 pub(crate) async fn refused(command: &mut Command) -> (Option<i32>, String) {
     let output = within("its end", command.output()).await.unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Fetches a page.
+/// Sends a GET request.
 pub(crate) async fn get(at: SocketAddr, path: &str) -> Page {
     let connection = TcpStream::connect(at).await.unwrap();
     within("a page", exchange(connection, "GET", path, "")).await
 }
 
-/// A port that is free now. Who is quicker than us makes the test fail, and nextest tries it again.
+/// A free port. If another process takes it first, the test fails and is retried.
 pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }

@@ -1,4 +1,4 @@
-//! What a restart forgets, for each place that counters can be in: the table of docs/guarantees.md.
+//! The state that a restart loses, for each kind of storage: the table in docs/guarantees.md.
 
 use crate::process::{Folder, Running, get, hivemind};
 use hivemind_testkit::redis::Redis;
@@ -20,16 +20,16 @@ fn folder(more: &str) -> Folder {
     folder
 }
 
-/// What is left of the day's five and of the bucket's, after one more.
-async fn left(service: &Running) -> Vec<Value> {
-    let mut left = Vec::new();
+/// The remaining hits of the day and of the bucket, after one more request.
+async fn remaining_after_one(service: &Running) -> Vec<Value> {
+    let mut remaining_after_one = Vec::new();
     for name in ["day", "bucket"] {
-        let asked = json!({"domain": "d", "descriptors": [{"entries": [{"key": name, "value": "x"}]}]});
-        let page = post(service.at("admin"), "/json", &asked.to_string()).await;
+        let body = json!({"domain": "d", "descriptors": [{"entries": [{"key": name, "value": "x"}]}]});
+        let page = post(service.at("admin"), "/json", &body.to_string()).await;
         let answer: Value = serde_json::from_str(&page.body).unwrap();
-        left.push(answer["statuses"][0]["limitRemaining"].clone());
+        remaining_after_one.push(answer["statuses"][0]["limitRemaining"].clone());
     }
-    left
+    remaining_after_one
 }
 
 async fn blocks(service: &Running) -> usize {
@@ -37,17 +37,17 @@ async fn blocks(service: &Running) -> usize {
     serde_json::from_str::<Value>(&page.body).unwrap()["items"].as_array().unwrap().len()
 }
 
-/// Spends two of each, blocks a third key, and sees both.
-async fn spent(service: &Running) {
-    left(service).await;
-    assert_eq!(left(service).await, [3, 3]);
+/// Spends two of each, blocks a third key, and checks both.
+async fn spend_and_block(service: &Running) {
+    remaining_after_one(service).await;
+    assert_eq!(remaining_after_one(service).await, [3, 3]);
     let block = json!({"domain": "d", "entries": [{"key": "day", "value": "y"}], "for_ms": 3_600_000});
     assert_eq!(post(service.at("admin"), "/api/v1/keys/block", &block.to_string()).await.code, 200);
     assert_eq!(blocks(service).await, 1);
 }
 
-/// How many of the last decisions are kept, and of the keys that spent most; how loud the log is.
-async fn remembered(service: &Running) -> (usize, usize, Value) {
+/// The number of recent decisions and of top keys, and the log level.
+async fn process_state(service: &Running) -> (usize, usize, Value) {
     let mut pages = Vec::new();
     for path in ["/api/v1/decisions", "/api/v1/top?by=spent", "/api/v1/log"] {
         let page = get(service.at("admin"), path).await;
@@ -57,41 +57,41 @@ async fn remembered(service: &Running) -> (usize, usize, Value) {
     (many(&pages[0], "items"), many(&pages[1], "keys"), pages[2]["level"].clone())
 }
 
-async fn restarted(folder: &Folder, mut service: Running) -> Running {
+async fn restart(folder: &Folder, mut service: Running) -> Running {
     service.signal("TERM").await;
     assert_eq!(service.ended().await.code(), Some(0));
     Running::start(&mut folder.serve()).await
 }
 
 #[tokio::test]
-async fn a_restart_forgets_the_counters_blocks_and_metrics_of_a_process_of_its_own() {
+async fn restart_with_memory_store_loses_counters_blocks_metrics() {
     let folder = folder("");
     let service = Running::start(&mut folder.serve()).await;
-    spent(&service).await;
+    spend_and_block(&service).await;
     assert!(get(service.at("metrics"), "/metrics").await.metric(CALLS).is_some_and(|hits| hits >= 2));
-    let service = restarted(&folder, service).await;
+    let service = restart(&folder, service).await;
     assert_eq!(get(service.at("metrics"), "/metrics").await.metric(CALLS).unwrap_or_default(), 0);
-    assert_eq!(left(&service).await, [4, 4]);
+    assert_eq!(remaining_after_one(&service).await, [4, 4]);
     assert_eq!(blocks(&service).await, 0);
 }
 
-// Seen failing on: a process that was not restarted.
+// Seen failing on: a process that was not restart.
 #[tokio::test]
-async fn a_restart_forgets_the_last_decisions_who_spent_most_and_what_was_said_about_the_log() {
+async fn restart_loses_recent_decisions_top_keys_and_log_level() {
     let folder = folder("");
     let service = Running::start(&mut folder.serve()).await;
-    left(&service).await;
+    remaining_after_one(&service).await;
     let stream = TcpStream::connect(service.at("admin")).await.unwrap();
     let louder = exchange(stream, "PUT", "/api/v1/log", r#"{"level": "debug"}"#);
     assert_eq!(within("a louder log", louder).await.code, 200);
-    assert_eq!(remembered(&service).await, (2, 2, json!("debug")));
-    let service = restarted(&folder, service).await;
-    assert_eq!(remembered(&service).await, (0, 0, json!("info")));
+    assert_eq!(process_state(&service).await, (2, 2, json!("debug")));
+    let service = restart(&folder, service).await;
+    assert_eq!(process_state(&service).await, (0, 0, json!("info")));
 }
 
-// Seen failing on: the first process, asked once more.
+// Seen failing on: the first process, body again.
 #[tokio::test]
-async fn a_process_that_takes_over_begins_with_counters_and_blocks_of_its_own() {
+async fn upgraded_process_starts_with_empty_counters_and_blocks() {
     let folder = folder("");
     let start = |more: &[&str]| {
         let mut command = folder.serve();
@@ -99,33 +99,33 @@ async fn a_process_that_takes_over_begins_with_counters_and_blocks_of_its_own() 
         command
     };
     let mut old = Running::start(&mut start(&[])).await;
-    spent(&old).await;
+    spend_and_block(&old).await;
     let new = Running::start(&mut start(&["--take-over"])).await;
     assert_eq!(old.ended().await.code(), Some(0));
-    assert_eq!(left(&new).await, [4, 4]);
+    assert_eq!(remaining_after_one(&new).await, [4, 4]);
     assert_eq!(blocks(&new).await, 0);
 }
 
 #[tokio::test]
-async fn a_restart_forgets_no_counter_that_is_in_redis_and_its_own_blocks() {
+async fn restart_with_redis_keeps_counters_and_loses_blocks() {
     let mut redis = Redis::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).await;
     let url = redis.url();
     let folder = folder(&format!("storage: {{kind: redis, redis: {{url: '{url}', timeout_ms: 5000}}}}\n"));
     let mut service = Running::start(&mut folder.serve()).await;
     service.log.next("shared store connected").await;
-    spent(&service).await;
-    let mut service = restarted(&folder, service).await;
+    spend_and_block(&service).await;
+    let mut service = restart(&folder, service).await;
     service.log.next("shared store connected").await;
-    assert_eq!(left(&service).await, [2, 2]);
+    assert_eq!(remaining_after_one(&service).await, [2, 2]);
     assert_eq!(blocks(&service).await, 0);
-    // Nor does it where Redis restarts as well, if that keeps what it has.
+    // The counters also survive a restart of Redis with persistence.
     service.signal("TERM").await;
     assert_eq!(service.ended().await.code(), Some(0));
     redis.kill().await;
     redis.restart().await;
     let mut service = Running::start(&mut folder.serve()).await;
     service.log.next("shared store connected").await;
-    assert_eq!(left(&service).await, [1, 1]);
+    assert_eq!(remaining_after_one(&service).await, [1, 1]);
 }
 
 async fn ready(service: &Running) {
@@ -134,7 +134,7 @@ async fn ready(service: &Running) {
 }
 
 #[tokio::test]
-async fn a_mesh_whose_nodes_are_all_stopped_begins_anew() {
+async fn restart_of_a_whole_mesh_loses_all_counters() {
     let folder = folder(
         "storage: {kind: mesh}\n\
          mesh: {bind: '127.0.0.1:0', node_id: a, tls: {ca: a/ca.crt, cert: a/node.crt, key: a/node.key}}\n",
@@ -142,14 +142,14 @@ async fn a_mesh_whose_nodes_are_all_stopped_begins_anew() {
     for words in
         [&["certs", "ca", "--out", "ca"][..], &["certs", "node", "--ca", "ca", "--name", "a", "--out", "a"]]
     {
-        let (code, said) = hivemind(&folder, words).await;
-        assert_eq!(code, Some(0), "{said}");
+        let (code, output) = hivemind(&folder, words).await;
+        assert_eq!(code, Some(0), "{output}");
     }
     let service = Running::start(&mut folder.serve()).await;
     ready(&service).await;
-    spent(&service).await;
-    let service = restarted(&folder, service).await;
+    spend_and_block(&service).await;
+    let service = restart(&folder, service).await;
     ready(&service).await;
-    assert_eq!(left(&service).await, [4, 4]);
+    assert_eq!(remaining_after_one(&service).await, [4, 4]);
     assert_eq!(blocks(&service).await, 0);
 }

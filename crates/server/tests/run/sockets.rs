@@ -1,4 +1,4 @@
-//! Sockets that somebody else has opened, as a `.socket` unit of systemd does.
+//! Inherited sockets, as a systemd `.socket` unit opens them.
 
 use crate::process::{Folder, Running, free_port, get, refused};
 use hivemind_testkit::{Client, request, statuses, within};
@@ -18,8 +18,8 @@ fn folder() -> Folder {
     folder
 }
 
-/// A command that is started with one socket, by this name: what `sh` is given as standard input becomes descriptor 3.
-fn handed(folder: &Folder, socket: TcpListener, name: &str) -> Command {
+/// A command that inherits one socket with this name: `sh` moves its standard input to descriptor 3.
+fn with_socket(folder: &Folder, socket: TcpListener, name: &str) -> Command {
     let script =
         format!("exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES={name} exec \"$@\"");
     let mut command = folder.started_by(&["/bin/sh", "-c", &script, "sh"]);
@@ -28,21 +28,21 @@ fn handed(folder: &Folder, socket: TcpListener, name: &str) -> Command {
 }
 
 #[tokio::test]
-async fn it_listens_where_it_is_handed_a_socket() {
+async fn inherited_socket_replaces_the_configured_address() {
     let folder = folder();
     let socket = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let at = socket.local_addr().unwrap();
-    // Who connects before it runs is served when it does.
+    // A client that connects before the process runs is served once it does.
     let early = tokio::net::TcpStream::connect(at).await.unwrap();
-    let service = Running::start(&mut handed(&folder, socket, "admin")).await;
+    let service = Running::start(&mut with_socket(&folder, socket, "admin")).await;
     assert_eq!(service.at("admin"), at);
     let page = within("a page", hivemind_testkit::exchange(early, "GET", "/readyz", "")).await;
     assert_eq!(page.code, 200);
 }
 
-// Seen failing on: a successor that listened where its configuration said, while systemd's port had nobody.
+// Seen failing on: a successor that listened at the configured address, while systemd's port had no listener.
 #[tokio::test]
-async fn whoever_takes_over_keeps_the_sockets_of_systemd_wherever_they_are() {
+async fn upgraded_process_keeps_inherited_sockets() {
     let folder = Folder::with(&CONFIGURATION.replace(
         "admin_port: 0,",
         "admin_port: 0, admin_host: 127.0.0.2, handover_socket: '{}/handover.sock',",
@@ -50,7 +50,7 @@ async fn whoever_takes_over_keeps_the_sockets_of_systemd_wherever_they_are() {
     folder.write("rules.yaml", RULES);
     let socket = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let at = socket.local_addr().unwrap();
-    let mut old = Running::start(&mut handed(&folder, socket, "admin")).await;
+    let mut old = Running::start(&mut with_socket(&folder, socket, "admin")).await;
     assert_eq!(old.at("admin"), at);
     for _ in 0..2 {
         let new = Running::start(folder.serve().arg("--take-over")).await;
@@ -62,23 +62,24 @@ async fn whoever_takes_over_keeps_the_sockets_of_systemd_wherever_they_are() {
 }
 
 #[tokio::test]
-async fn a_socket_whose_name_says_nothing_ends_the_start_with_the_names_that_do() {
+async fn unknown_socket_name_is_rejected_with_the_known_names() {
     let folder = folder();
-    for (name, told) in [
+    for (name, expected) in [
         ("hivemind.socket", "FileDescriptorName"),
         ("grpc_uds", "a Unix socket"),
         ("gateway", "no setting uses it"),
     ] {
         let socket = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let (code, said) = refused(&mut handed(&folder, socket, name)).await;
-        assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains(told) || said.contains("use one of: grpc, grpc_uds"), "{said}");
+        let (code, output) = refused(&mut with_socket(&folder, socket, name)).await;
+        assert_eq!(code, Some(1), "{output}");
+        assert!(output.contains(expected) || output.contains("use one of: grpc, grpc_uds"), "{output}");
     }
 }
 
-// By systemd's own program, which opens them, starts the service with the first who comes, and passes them on.
+// With systemd's own program, which opens the sockets, starts the service at the first connection, and passes
+// them on.
 #[tokio::test]
-async fn systemd_opens_ports_and_unix_sockets_for_it() {
+async fn systemd_socket_activation_passes_ports_and_unix_sockets() {
     let folder = folder();
     let (grpc, admin, uds) = (free_port(), free_port(), folder.file("admin.sock"));
     let address = |port: u16| format!("127.0.0.1:{port}");

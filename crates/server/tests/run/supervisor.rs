@@ -1,4 +1,4 @@
-//! What whoever started the process is told: the words of `sd_notify`, over a real socket.
+//! Notifications to the supervisor: `sd_notify` messages over a real socket.
 
 use crate::process::{Folder, Running};
 use hivemind_testkit::within;
@@ -16,18 +16,18 @@ async fn words(socket: &UnixDatagram) -> Vec<String> {
     String::from_utf8_lossy(&bytes[..length]).lines().map(str::to_owned).collect()
 }
 
-/// The next message that has this word.
-async fn told(socket: &UnixDatagram, word: &str) -> Vec<String> {
+/// The next message that contains this line.
+async fn next_message(socket: &UnixDatagram, word: &str) -> Vec<String> {
     loop {
         let words = words(socket).await;
-        if words.iter().any(|told| told == word) {
+        if words.iter().any(|line| line == word) {
             return words;
         }
     }
 }
 
 #[tokio::test]
-async fn a_supervisor_hears_of_the_start_of_each_reload_and_of_the_end() {
+async fn supervisor_is_notified_of_start_reload_and_stop() {
     let folder = Folder::with(CONFIGURATION);
     folder.write("rules.yaml", RULES);
     let path = folder.file("notify.sock");
@@ -37,7 +37,7 @@ async fn a_supervisor_hears_of_the_start_of_each_reload_and_of_the_end() {
     assert_eq!(words(&socket).await, ["STATUS=ready"]);
 
     let before = monotonic_micros();
-    // So many mistakes that all of them together would be more than systemd hears.
+    // More errors than fit into one systemd message.
     let wrong = "  - {key: k, rate_limit: {unit: fortnight, requests_per_unit: 1}}\n".repeat(60);
     folder.write("rules.yaml", &format!("domain: d\ndescriptors:\n{wrong}"));
     service.signal("HUP").await;
@@ -45,26 +45,26 @@ async fn a_supervisor_hears_of_the_start_of_each_reload_and_of_the_end() {
     assert_eq!(reloading[0], "RELOADING=1");
     let at: u64 = reloading[1].strip_prefix("MONOTONIC_USEC=").unwrap().parse().unwrap();
     assert!((before..=monotonic_micros()).contains(&at), "{at}");
-    // It is told as soon as the files are read, and with what is wrong with them.
-    // Seen failing on: both in one message, which was longer than that.
+    // READY follows as soon as the files are read, and a status with the errors follows it.
+    // Seen failing on: both in one message, which was too long.
     assert_eq!(words(&socket).await, ["READY=1"]);
     let status = words(&socket).await;
     assert!(status[0].starts_with("STATUS=ready; the rules on disk are refused"), "{status:?}");
     assert!(status[0].len() < 2_000, "{status:?}");
 
     service.signal("TERM").await;
-    told(&socket, "STOPPING=1").await;
+    next_message(&socket, "STOPPING=1").await;
     assert_eq!(service.ended().await.code(), Some(0));
 }
 
-/// As systemd reads it: the time since the machine was started, without its sleep.
+/// The time since boot without sleep, as systemd reads it.
 fn monotonic_micros() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap() * 1_000_000 + u64::try_from(now.tv_nsec).unwrap() / 1_000
 }
 
 #[tokio::test]
-async fn a_socket_without_a_file_is_told_as_well_and_a_watchdog_hears_that_it_lives() {
+async fn abstract_notify_socket_gets_ready_and_watchdog_messages() {
     let name = format!("hivemind-test-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let socket = std::os::unix::net::UnixDatagram::bind_addr(&address).unwrap();
@@ -75,15 +75,15 @@ async fn a_socket_without_a_file_is_told_as_well_and_a_watchdog_hears_that_it_li
     let mut command = folder.serve();
     let _service =
         Running::start(command.env("NOTIFY_SOCKET", format!("@{name}")).env("WATCHDOG_USEC", "100000")).await;
-    told(&socket, "READY=1").await;
+    next_message(&socket, "READY=1").await;
     for _ in 0..3 {
-        told(&socket, "WATCHDOG=1").await;
+        next_message(&socket, "WATCHDOG=1").await;
     }
 }
 
-// Seen failing on: a status that was told with each load, whether it had changed or not.
+// Seen failing on: a status sent at every load, also if unchanged.
 #[tokio::test]
-async fn a_watchdog_for_another_process_is_not_fed_and_a_socket_that_is_not_there_stops_nobody() {
+async fn foreign_watchdog_is_ignored_and_lost_socket_is_harmless() {
     let folder = Folder::with(CONFIGURATION);
     folder.write("rules.yaml", RULES);
     let path = folder.file("notify.sock");
@@ -91,7 +91,7 @@ async fn a_watchdog_for_another_process_is_not_fed_and_a_socket_that_is_not_ther
     let mut command = folder.serve();
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "1000").env("WATCHDOG_PID", "1");
     let mut service = Running::start(&mut command).await;
-    told(&socket, "READY=1").await;
+    next_message(&socket, "READY=1").await;
     service.signal("HUP").await;
     assert_eq!(words(&socket).await, ["STATUS=ready"]);
     assert_eq!(words(&socket).await[0], "RELOADING=1");

@@ -1,4 +1,4 @@
-//! Who may ask the admin port for what.
+//! Authentication and authorization at the admin port.
 
 use crate::RULES;
 use crate::keys::new_key;
@@ -7,24 +7,24 @@ use hivemind_testkit::client::curl;
 use hivemind_testkit::{Server, Setup, exchange, get, post, within};
 use tokio::net::UnixStream;
 
-const ASKED: &str = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}"#;
+const CHECK: &str = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}"#;
 const TOKEN: &str = "the-operators-token-0123456789";
 
-/// Its code for a page with these headers.
+/// The status of a request with these headers.
 async fn code(server: &Server, method: &str, path: &str, headers: &[&str]) -> u16 {
     let url = format!("http://{}{path}", server.admin);
     let headers = headers.iter().flat_map(|header| ["-H", header]);
     let mut arguments = vec!["-X", method, &url];
     if path == "/json" {
-        arguments.extend(["-d", ASKED]);
+        arguments.extend(["-d", CHECK]);
     }
     arguments.extend(headers);
     curl(&arguments).await.code()
 }
 
-// Seen failing on: a token that only writes need; a token asked for of probes.
+// Seen failing on: a token that only writes require; a token required for probes.
 #[tokio::test]
-async fn where_a_token_is_set_all_but_health_needs_it_also_on_loopback() {
+async fn configured_token_is_required_except_for_health_probes() {
     let setup = Setup::rules(RULES);
     let file = setup.path().join("token");
     put(&file, &format!("{TOKEN}\nthe-next-operators-token\n"));
@@ -46,7 +46,7 @@ async fn where_a_token_is_set_all_but_health_needs_it_also_on_loopback() {
         }
         assert_eq!(code(&server, method, path, &[]).await, 401, "{method} {path}");
     }
-    // The page has no data in it, and asks for the token itself.
+    // The dashboard page has no data in it and requests the token itself.
     for path in ["/healthz", "/readyz", "/healthcheck", "/", "/assets/app.js"] {
         assert_eq!(get(server.admin, path).await.code, 200, "{path}");
     }
@@ -57,16 +57,16 @@ async fn where_a_token_is_set_all_but_health_needs_it_also_on_loopback() {
         (401, Some("Bearer")),
         "also on its Unix socket"
     );
-    // A token that is taken away opens nothing.
+    // A removed token gives no access.
     put(&file, TOKEN);
     let gone = async { while code(&server, "GET", "/rlconfig", &[&next]).await == 200 {} };
     within("the refusal", gone).await;
     assert_eq!(code(&server, "GET", "/rlconfig", &[&right]).await, 200);
 }
 
-// Seen failing on: a caller's key that opens the admin port.
+// Seen failing on: a client's API key that gives access to the admin port.
 #[tokio::test]
-async fn where_keys_are_set_json_needs_a_callers_and_all_else_an_operators() {
+async fn json_needs_a_client_key_and_the_rest_an_operator_key() {
     let ((web, web_line), (own, own_line)) =
         (new_key(&["--name", "web", "--domain", "web"]), new_key(&["--name", "own", "--domain", "d"]));
     let (ops, ops_line) = new_key(&["--name", "ops", "--admin"]);
@@ -86,10 +86,10 @@ async fn where_keys_are_set_json_needs_a_callers_and_all_else_an_operators() {
     }
 }
 
-// All of these were answered with 200 before the origin was looked at.
-// Seen failing on: `/json` and `/api/v1/explain`, which were answered as if a stranger had called.
+// Each of these was answered with 200 when the origin was not checked.
+// Seen failing on: `/json` and `/api/v1/explain`, which were answered as for an anonymous caller.
 #[tokio::test]
-async fn a_page_of_another_site_changes_nothing_by_the_browser_of_somebody_here() {
+async fn cross_site_browser_requests_change_nothing() {
     let server = Setup::rules(RULES).start().await;
     let own = format!("Origin: http://{}", server.admin);
     for (origin, expected) in
@@ -100,7 +100,7 @@ async fn a_page_of_another_site_changes_nothing_by_the_browser_of_somebody_here(
     for path in ["/api/v1/top", "/api/v1/blocks"] {
         assert_eq!(code(&server, "GET", path, &["Origin: http://evil.example"]).await, 403, "{path}");
     }
-    // A browser sends these for any page, without asking first: what they spend would be spent.
+    // A browser sends these for any page without a preflight request: their hits would be spent.
     let others = [
         &["Origin: http://evil.example"][..],
         &["Sec-Fetch-Site: cross-site"],
@@ -112,50 +112,50 @@ async fn a_page_of_another_site_changes_nothing_by_the_browser_of_somebody_here(
             assert_eq!(code(&server, "POST", path, &headers).await, 403, "{path} {headers:?}");
         }
     }
-    let all = left(&server).await;
+    let all = remaining(&server).await;
     assert_eq!(all, 1_000_000, "nothing was spent");
     for own in [own.as_str(), "Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none"] {
         assert_eq!(code(&server, "POST", "/json", &[own]).await, 200, "{own}");
     }
-    assert_eq!(left(&server).await, all - 3, "its own page may");
+    assert_eq!(remaining(&server).await, all - 3, "the dashboard itself may");
 }
 
-/// What is left of the limit that `/json` is asked for here.
-async fn left(server: &Server) -> u64 {
+/// The remaining hits of the limit that `/json` uses here.
+async fn remaining(server: &Server) -> u64 {
     let key = r#"{"domain": "d", "entries": [{"key": "k", "value": "v"}]}"#;
     let page = post(server.admin, "/api/v1/keys/lookup", key).await;
-    let told: serde_json::Value = serde_json::from_str(&page.body).unwrap();
-    told["limits"][0]["remaining"].as_u64().unwrap_or_else(|| panic!("{told}"))
+    let found: serde_json::Value = serde_json::from_str(&page.body).unwrap();
+    found["limits"][0]["remaining"].as_u64().unwrap_or_else(|| panic!("{found}"))
 }
 
-// Seen failing on: 200 for the page of another site that knows of a port which is open to its network.
+// Seen failing on: 200 for a page of another site that knows a port open to its network.
 #[tokio::test]
-async fn where_the_port_is_open_to_the_network_pages_of_other_sites_do_not_call_either() {
+async fn cross_site_requests_are_refused_on_an_open_port() {
     let mut server = Setup::rules(RULES).with("server.admin_host", "0.0.0.0").start().await;
     server.admin.set_ip([127, 0, 0, 1].into());
     assert_eq!(code(&server, "POST", "/json", &["Origin: http://evil.example"]).await, 403);
     assert_eq!(code(&server, "POST", "/json", &[]).await, 200);
 }
 
-// Seen failing on: writes that are taken from everywhere.
+// Seen failing on: writes accepted from every address.
 #[tokio::test]
-async fn without_a_token_a_port_that_is_open_to_the_network_takes_no_writes() {
+async fn open_port_without_token_accepts_no_writes() {
     let mut server = Setup::rules(RULES).with("server.admin_host", "0.0.0.0").start().await;
     server.log.next("is reachable from the network without authentication").await;
     server.admin.set_ip([127, 0, 0, 1].into());
     let page = post(server.admin, "/api/v1/reload", "").await;
     assert!(page.code == 403 && page.body.contains("set `security.admin.token_file`"), "{page:?}");
-    assert_eq!(post(server.admin, "/json", ASKED).await.code, 200);
+    assert_eq!(post(server.admin, "/json", CHECK).await.code, 200);
     assert_eq!(get(server.admin, "/rlconfig").await.code, 200);
-    // Nor does it tell whose keys its clients have.
+    // Nor does it list the keys of clients.
     assert_eq!(get(server.admin, "/api/v1/top?by=denied").await.code, 403);
     assert_eq!(get(server.admin, "/api/v1/blocks?limit=9").await.code, 403);
-    // Nor what is left to one of them.
+    // Nor the remaining hits of one of them.
     let key = r#"{"domain": "d", "entries": [{"key": "k", "value": "v"}]}"#;
     for what in ["lookup", "reset", "grant", "block", "unblock"] {
         assert_eq!(post(server.admin, &format!("/api/v1/keys/{what}"), key).await.code, 403, "{what}");
     }
-    // With certificates asked for, those who come are known.
+    // With client certificates required, callers are authenticated.
     let ours = Authority::new();
     let (issued, client) = (ours.issue("server"), ours.issue("client"));
     let server = Setup::rules(RULES)
@@ -167,7 +167,7 @@ async fn without_a_token_a_port_that_is_open_to_the_network_takes_no_writes() {
         .await;
     let url = format!("https://127.0.0.1:{}/api/v1/reload", server.admin.port());
     let (ca, cert, key) = (ours.file(), client.cert, client.key);
-    let shown =
+    let with_certificate =
         ["--cacert", ca.to_str().unwrap(), "--cert", cert.to_str().unwrap(), "--key", key.to_str().unwrap()];
-    assert_eq!(curl(&[&["-X", "POST", url.as_str()], &shown[..]].concat()).await.code(), 200);
+    assert_eq!(curl(&[&["-X", "POST", url.as_str()], &with_certificate[..]].concat()).await.code(), 200);
 }

@@ -1,4 +1,4 @@
-//! API keys of callers.
+//! API keys of clients.
 
 use crate::RULES;
 use hivemind_core::{Clock, MonotonicClock};
@@ -10,17 +10,17 @@ use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-/// A key that the command made, and its line.
+/// A key made by `hivemind keys new`, and its line.
 pub(crate) fn new_key(arguments: &[&str]) -> (String, String) {
-    let (code, said) = hivemind(&[&["keys", "new"], arguments].concat());
-    assert_eq!(code, Some(0), "{said}");
-    let mut indented = said.lines().filter_map(|line| line.strip_prefix("  "));
+    let (code, output) = hivemind(&[&["keys", "new"], arguments].concat());
+    assert_eq!(code, Some(0), "{output}");
+    let mut indented = output.lines().filter_map(|line| line.strip_prefix("  "));
     let (key, line) = (indented.next().unwrap().to_owned(), indented.next().unwrap().to_owned());
-    assert!(!line.contains(&key) && key.starts_with("hm_"), "{said}");
+    assert!(!line.contains(&key) && key.starts_with("hm_"), "{output}");
     (key, line)
 }
 
-/// A service that asks for these keys.
+/// A service that requires these keys.
 pub(crate) async fn with_keys(lines: &[&str]) -> Server {
     let setup = Setup::rules(RULES);
     let file = setup.path().join("keys");
@@ -32,9 +32,9 @@ async fn code(client: &mut Client, domain: &str, key: Option<&str>) -> Code {
     ask(client, domain, key).await.map_or_else(|status| status.code(), |()| Code::Ok)
 }
 
-// Seen failing on: a domain that is not looked at; a key that is remembered and not compared with the next.
+// Seen failing on: a domain that is not checked; a cached key that is not compared with the next one.
 #[tokio::test]
-async fn a_call_needs_a_key_that_is_for_its_domain() {
+async fn call_requires_a_key_of_its_domain() {
     let ((any, any_line), (web, web_line)) =
         (new_key(&["--name", "any"]), new_key(&["--name", "web", "--domain", "web", "--domain", "d"]));
     let (ops, ops_line) = new_key(&["--name", "ops", "--admin"]);
@@ -65,9 +65,9 @@ async fn a_call_needs_a_key_that_is_for_its_domain() {
     assert_eq!(curl_call(&server, "http", &["-H", &header]).await.grpc_status(), Code::Ok);
 }
 
-// Seen failing on: a key asked for of everybody; a key asked for of `ShouldRateLimit` alone.
+// Seen failing on: a key required for every service; a key required for `ShouldRateLimit` only.
 #[tokio::test]
-async fn health_needs_no_key_and_reflection_does() {
+async fn health_needs_no_key_but_reflection_does() {
     let (key, line) = new_key(&["--name", "any"]);
     let server = with_keys(&[&line]).await;
     let mut health = HealthClient::new(server.channel().await);
@@ -75,42 +75,43 @@ async fn health_needs_no_key_and_reflection_does() {
     assert_eq!(answer.get_ref().status, 1);
     let reflection =
         format!("http://{}/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", server.grpc);
-    let asked =
+    let request_arguments =
         ["--http2-prior-knowledge", "-X", "POST", "-H", "content-type: application/grpc", &reflection];
-    assert_eq!(curl(&asked).await.grpc_status(), Code::Unauthenticated);
+    assert_eq!(curl(&request_arguments).await.grpc_status(), Code::Unauthenticated);
     let header = format!("x-api-key: {key}");
-    assert_eq!(curl(&[&asked[..], &["-H", &header]].concat()).await.grpc_status(), Code::Ok);
+    assert_eq!(curl(&[&request_arguments[..], &["-H", &header]].concat()).await.grpc_status(), Code::Ok);
 }
 
-// Seen failing on: a key that a connection remembers whatever becomes of its file; files that nobody looks at.
+// Seen failing on: a key cached by a connection after its removal from the file; key files that are not
+// reloaded.
 #[tokio::test]
-async fn a_key_that_is_taken_away_is_refused_within_a_second_and_its_successor_is_not() {
+async fn removed_key_is_refused_within_a_second() {
     let ((old, old_line), (new, new_line)) = (new_key(&["--name", "envoy"]), new_key(&["--name", "envoy"]));
     let server = with_keys(&[&old_line]).await;
     let file = server.path().join("keys");
-    let (mut kept, mut other) = (server.client().await, server.client().await);
-    assert_eq!(code(&mut kept, "d", Some(&old)).await, Code::Ok);
+    let (mut connected, mut other) = (server.client().await, server.client().await);
+    assert_eq!(code(&mut connected, "d", Some(&old)).await, Code::Ok);
     assert_eq!(code(&mut other, "d", Some(&new)).await, Code::Unauthenticated);
-    // Both at once, while it is replaced; by an editor that writes the file in place.
+    // Both keys during the replacement; written by an editor in place.
     std::fs::write(&file, format!("{old_line}\n{new_line}\n")).unwrap();
     within("the new key", async { while code(&mut other, "d", Some(&new)).await != Code::Ok {} }).await;
-    assert_eq!(code(&mut kept, "d", Some(&old)).await, Code::Ok);
+    assert_eq!(code(&mut connected, "d", Some(&old)).await, Code::Ok);
     let from = MonotonicClock.now();
     put(&file, &new_line);
-    within("the refusal", async { while code(&mut kept, "d", Some(&old)).await == Code::Ok {} }).await;
+    within("the refusal", async { while code(&mut connected, "d", Some(&old)).await == Code::Ok {} }).await;
     let took = MonotonicClock.now().since(from);
     assert!(took < Duration::from_secs(1), "{took:?}");
-    assert_eq!(code(&mut kept, "d", Some(&old)).await, Code::Unauthenticated);
+    assert_eq!(code(&mut connected, "d", Some(&old)).await, Code::Unauthenticated);
     assert_eq!(code(&mut other, "d", Some(&new)).await, Code::Ok);
-    // The last one as well: an empty file lets nobody in.
+    // The last key as well: an empty file gives no access.
     put(&file, "");
     within("the refusal", async { while code(&mut other, "d", Some(&new)).await == Code::Ok {} }).await;
-    assert!(get(server.admin, "/readyz").await.body == "ready\n", "details are not for everybody");
+    assert!(get(server.admin, "/readyz").await.body == "ready\n", "details need a key");
 }
 
-// Seen failing on: a broken file put in force as one without keys.
+// Seen failing on: an invalid file activated as one without keys.
 #[tokio::test]
-async fn a_file_that_cannot_be_used_changes_nothing_and_is_told_until_it_is_mended() {
+async fn invalid_key_file_keeps_old_keys_and_is_reported() {
     let ((key, line), (ops, ops_line)) =
         (new_key(&["--name", "any"]), new_key(&["--name", "ops", "--admin"]));
     let mut server = with_keys(&[&line, &ops_line]).await;
@@ -119,26 +120,26 @@ async fn a_file_that_cannot_be_used_changes_nothing_and_is_told_until_it_is_mend
     let (ready, reload) =
         (format!("http://{}/readyz", server.admin), format!("http://{}/api/v1/reload", server.admin));
     put(&server.path().join("keys"), &format!("{ops_line}\nnot a line"));
-    let told = server.log.next("line 2 ").await;
-    assert!(told.contains("ERROR") && told.contains("its previous contents stay active"), "{told}");
+    let line = server.log.next("line 2 ").await;
+    assert!(line.contains("ERROR") && line.contains("its previous contents stay active"), "{line}");
     assert_eq!(code(&mut client, "d", Some(&key)).await, Code::Ok);
-    let said = curl(&["-H", &ops, &ready]).await;
+    let output = curl(&["-H", &ops, &ready]).await;
     assert!(
-        said.text.contains("keys: `security.api_keys_file`: ") && said.text.contains("line 2"),
-        "{said:?}"
+        output.text.contains("keys: `security.api_keys_file`: ") && output.text.contains("line 2"),
+        "{output:?}"
     );
-    let said = curl(&["-X", "POST", "-H", &ops, &reload]).await;
-    assert!(said.code() == 422 && said.text.contains("line 2"), "{said:?}");
+    let output = curl(&["-X", "POST", "-H", &ops, &reload]).await;
+    assert!(output.code() == 422 && output.text.contains("line 2"), "{output:?}");
     assert_eq!(get(server.metrics, "/metrics").await.metric("hivemind_access_file_errors"), Some(1));
     put(&server.path().join("keys"), &format!("{ops_line}\n{line}"));
-    let said = curl(&["-X", "POST", "-H", &ops, &reload]).await;
-    assert!(said.code() == 200 && said.text.contains("API keys: 2"), "{said:?}");
+    let output = curl(&["-X", "POST", "-H", &ops, &reload]).await;
+    assert!(output.code() == 200 && output.text.contains("API keys: 2"), "{output:?}");
     assert_eq!(get(server.metrics, "/metrics").await.metric("hivemind_access_file_errors"), Some(0));
     assert!(!curl(&["-H", &ops, &ready]).await.text.contains("keys: "));
 }
 
 #[tokio::test]
-async fn keys_and_tls_go_together() {
+async fn keys_are_required_over_tls_too() {
     let (ours, (key, line)) = (Authority::new(), new_key(&["--name", "any"]));
     let setup = Setup::rules(RULES);
     let (file, issued) = (setup.path().join("keys"), ours.issue("server"));
@@ -155,7 +156,7 @@ async fn keys_and_tls_go_together() {
 }
 
 #[test]
-fn a_key_is_made_for_a_name_and_domains_that_can_be_written_in_a_line() {
+fn new_key_requires_a_valid_name_and_domains() {
     for wrong in [
         &["--name", "with space"][..],
         &["--name", ""],
@@ -163,8 +164,8 @@ fn a_key_is_made_for_a_name_and_domains_that_can_be_written_in_a_line() {
         &["--name", "a", "--domain", "b,c"],
         &["--name", "a", "--domain", ""],
     ] {
-        let (code, said) = hivemind(&[&["keys", "new"], wrong].concat());
-        assert!(code == Some(1) && said.starts_with("hivemind: --"), "{said}");
+        let (code, output) = hivemind(&[&["keys", "new"], wrong].concat());
+        assert!(code == Some(1) && output.starts_with("hivemind: --"), "{output}");
     }
     let (first, second) = (new_key(&["--name", "a"]), new_key(&["--name", "a"]));
     assert_ne!(first.0, second.0);

@@ -1,5 +1,5 @@
-//! TLS, keys and tokens from outside: the real binary, asked by openssl, curl and gRPC over real sockets. Every test
-//! starts a service of its own, has its own authorities, and waits for events under a deadline.
+//! TLS, API keys and tokens: the real binary, tested with openssl, curl and gRPC over real sockets. Every test
+//! starts its own service and CAs, and waits for events under a deadline.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,12 +9,12 @@
 )]
 
 mod admin;
-mod hosts;
 mod keys;
+mod listeners;
 mod ports;
 mod rotation;
 mod secrets;
 
-/// What every service here limits.
+/// The rules of the services in this binary.
 const RULES: &str =
     "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: 1000000}}\n";

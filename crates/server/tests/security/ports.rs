@@ -1,4 +1,4 @@
-//! TLS on each port, as openssl and curl see it.
+//! TLS on each port, tested with openssl and curl.
 
 use crate::RULES;
 use hivemind_testkit::authority::{Authority, Issued};
@@ -13,11 +13,11 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A service with TLS on all its ports, and with a CA for those who come.
-fn with_tls(shows: &Issued, client_ca: Option<&Path>) -> Setup {
+/// A service with TLS on all ports, and with a CA for client certificates.
+fn with_tls(certificate: &Issued, client_ca: Option<&Path>) -> Setup {
     SECTIONS.iter().fold(Setup::rules(RULES), |setup, section| {
-        let setup = setup.with(&format!("{section}.cert"), text(&shows.cert));
-        let setup = setup.with(&format!("{section}.key"), text(&shows.key));
+        let setup = setup.with(&format!("{section}.cert"), text(&certificate.cert));
+        let setup = setup.with(&format!("{section}.key"), text(&certificate.key));
         match client_ca {
             None => setup,
             Some(ca) => setup.with(&format!("{section}.client_ca"), text(ca)),
@@ -25,7 +25,7 @@ fn with_tls(shows: &Issued, client_ca: Option<&Path>) -> Setup {
     })
 }
 
-/// Asks each port for something, with these arguments of curl.
+/// Sends a request to each port with these curl arguments.
 async fn each(server: &Server, scheme: &str, arguments: &[&str]) -> [ProgramOutput; 3] {
     let page = |at: &std::net::SocketAddr, path: &str| format!("{scheme}://{at}{path}");
     let (ready, metrics) = (page(&server.admin, "/readyz"), page(&server.metrics, "/metrics"));
@@ -42,43 +42,43 @@ fn assert_served([call, admin, metrics]: &[ProgramOutput; 3]) {
     assert!(metrics.code() == 200 && metrics.text.contains("hivemind_keys "), "{metrics:?}");
 }
 
-fn assert_refused(said: &[ProgramOutput; 3], what: &str) {
-    for said in said {
-        let is_answered = said.text.lines().any(|line| line.starts_with("HTTP/"));
-        assert!(!matches!(said.exit, Some(0) | None) && !is_answered, "{what}: {said:?}");
+fn assert_refused(outputs: &[ProgramOutput; 3], what: &str) {
+    for output in outputs {
+        let is_answered = output.text.lines().any(|line| line.starts_with("HTTP/"));
+        assert!(!matches!(output.exit, Some(0) | None) && !is_answered, "{what}: {output:?}");
     }
 }
 
 #[tokio::test]
-async fn each_port_is_served_over_tls_to_those_whose_certificate_its_ca_has_signed() {
+async fn mutual_tls_ports_serve_only_clients_of_their_ca() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let server = with_tls(&ours.issue("server"), Some(&ours.file())).start().await;
     let (ca, other_ca) = (ours.file(), theirs.file());
     let (client, stranger, expired) =
         (ours.issue("client"), theirs.issue("client"), ours.issue_until("expired", 2_020));
-    let shown =
+    let with_certificate =
         |issued: &Issued| ["--cert", text(&issued.cert), "--key", text(&issued.key)].map(str::to_owned);
-    let with = |ca: &Path, shown: &[String]| {
+    let with = |ca: &Path, with_certificate: &[String]| {
         let arguments = ["--cacert".to_owned(), text(ca).to_owned()].into_iter();
-        arguments.chain(shown.iter().cloned()).collect::<Vec<_>>()
+        arguments.chain(with_certificate.iter().cloned()).collect::<Vec<_>>()
     };
     for (what, arguments, is_served) in [
-        ("a client of ours", with(&ca, &shown(&client)), true),
-        ("one that does not trust our CA", with(&other_ca, &shown(&client)), false),
+        ("a client of ours", with(&ca, &with_certificate(&client)), true),
+        ("one that does not trust our CA", with(&other_ca, &with_certificate(&client)), false),
         ("one without a certificate", with(&ca, &[]), false),
-        ("one of another CA", with(&ca, &shown(&stranger)), false),
-        ("one whose certificate expired", with(&ca, &shown(&expired)), false),
+        ("one of another CA", with(&ca, &with_certificate(&stranger)), false),
+        ("one whose certificate expired", with(&ca, &with_certificate(&expired)), false),
     ] {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let said = each(&server, "https", &arguments).await;
-        if is_served { assert_served(&said) } else { assert_refused(&said, what) }
+        let output = each(&server, "https", &arguments).await;
+        if is_served { assert_served(&output) } else { assert_refused(&output, what) }
     }
     assert_refused(&each(&server, "http", &[]).await, "plaintext");
 }
 
 // Seen failing on: ALPN of the admin port on the gRPC port.
 #[tokio::test]
-async fn tls_is_1_2_at_least_and_each_port_says_which_http_it_speaks() {
+async fn tls_is_at_least_1_2_with_alpn_per_port() {
     let ours = Authority::new();
     let server = with_tls(&ours.issue("server"), None).start().await;
     let ca = ours.file();
@@ -87,29 +87,30 @@ async fn tls_is_1_2_at_least_and_each_port_says_which_http_it_speaks() {
         let trusting = ["-CAfile", text(&ca), "-verify_return_error"];
         let shake = async |arguments: &[&str]| openssl(at, &[&trusting[..], arguments].concat()).await;
         for (flag, version) in [("-tls1_3", "TLSv1.3"), ("-tls1_2", "TLSv1.2")] {
-            let said = shake(&[flag, "-alpn", "h2"]).await;
-            assert!(said.text.contains(&format!("New, {version}")), "{said:?}");
-            assert!(said.text.contains("ALPN protocol: h2"), "{said:?}");
+            let output = shake(&[flag, "-alpn", "h2"]).await;
+            assert!(output.text.contains(&format!("New, {version}")), "{output:?}");
+            assert!(output.text.contains("ALPN protocol: h2"), "{output:?}");
         }
-        assert!(shake(&[]).await.text.contains("New, TLSv1.3"), "the better one is preferred");
+        assert!(shake(&[]).await.text.contains("New, TLSv1.3"), "the newer version is preferred");
         for old in ["-tls1_1", "-tls1"] {
-            let said = shake(&[old, "-cipher", "DEFAULT@SECLEVEL=0"]).await;
-            assert!(said.text.contains("SSL alert number") && said.exit == Some(1), "{said:?}");
-            assert!(said.text.contains("New, (NONE)"), "{said:?}");
+            let output = shake(&[old, "-cipher", "DEFAULT@SECLEVEL=0"]).await;
+            assert!(output.text.contains("SSL alert number") && output.exit == Some(1), "{output:?}");
+            assert!(output.text.contains("New, (NONE)"), "{output:?}");
         }
-        let said = shake(&["-alpn", "http/1.1"]).await;
-        assert_eq!(said.text.contains("ALPN protocol: http/1.1"), !is_grpc, "{said:?}");
-        assert_eq!(said.text.contains("no application protocol"), is_grpc, "{said:?}");
+        let output = shake(&["-alpn", "http/1.1"]).await;
+        assert_eq!(output.text.contains("ALPN protocol: http/1.1"), !is_grpc, "{output:?}");
+        assert_eq!(output.text.contains("no application protocol"), is_grpc, "{output:?}");
     }
     for (version, word) in [("--http1.1", "HTTP/1.1 200"), ("--http2", "HTTP/2 200")] {
-        let said = curl(&[version, "--cacert", text(&ca), &format!("https://{}/readyz", server.admin)]).await;
-        assert!(said.text.starts_with(word), "{said:?}");
+        let output =
+            curl(&[version, "--cacert", text(&ca), &format!("https://{}/readyz", server.admin)]).await;
+        assert!(output.text.starts_with(word), "{output:?}");
     }
 }
 
-// Seen failing on: the certificates of ports followed by nobody.
+// Seen failing on: port certificates that are not reloaded.
 #[tokio::test]
-async fn an_expired_certificate_is_told_everywhere_and_a_new_one_is_taken_up() {
+async fn expired_certificate_is_reported_until_replaced() {
     let ours = Authority::new();
     let old = ours.issue_until("server", 2_020);
     let mut server = with_tls(&old, None).start().await;
@@ -131,7 +132,7 @@ async fn an_expired_certificate_is_told_everywhere_and_a_new_one_is_taken_up() {
 }
 
 #[tokio::test]
-async fn a_service_without_its_certificate_does_not_start_and_says_which_setting() {
+async fn missing_certificate_prevents_start_and_names_the_setting() {
     let ours = Authority::new();
     let issued = ours.issue("server");
     for section in SECTIONS {
@@ -152,7 +153,7 @@ async fn a_service_without_its_certificate_does_not_start_and_says_which_setting
 
 // Seen failing on: handshakes in the accept loop.
 #[tokio::test]
-async fn who_never_ends_its_handshake_holds_nobody_up() {
+async fn stalled_handshake_does_not_delay_other_clients() {
     let ours = Authority::new();
     let server = with_tls(&ours.issue("server"), None).start().await;
     let ca = ours.file();

@@ -1,4 +1,4 @@
-//! No secret is told, however much is.
+//! Secrets never appear in logs, pages or responses.
 
 use crate::RULES;
 use crate::keys::new_key;
@@ -10,9 +10,9 @@ use std::process::Stdio;
 
 const TOKEN: &str = "the-operators-token-0123456789";
 
-// Seen failing on: a guard that logs the headers it looks at.
+// Seen failing on: a guard that logs the checked headers.
 #[tokio::test]
-async fn no_key_token_or_digest_is_in_a_log_a_page_or_an_answer() {
+async fn keys_tokens_and_digests_are_never_exposed() {
     let ((key, line), setup) = (new_key(&["--name", "any", "--domain", "d"]), Setup::rules(RULES));
     let (keys, token) = (setup.path().join("keys"), setup.path().join("token"));
     put(&keys, &line);
@@ -24,40 +24,40 @@ async fn no_key_token_or_digest_is_in_a_log_a_page_or_an_answer() {
         .start()
         .await;
     let mut client = server.client().await;
-    let wrong = "hm_a-wrong-key-that-somebody-uses-elsewhere";
-    let mut told = String::new();
+    let wrong = "hm_a-wrong-key-from-another-service";
+    let mut texts = String::new();
     for (domain, sent) in [("d", key.as_str()), ("other", &key), ("d", wrong)] {
-        told.extend(ask(&mut client, domain, Some(sent)).await.err().map(|status| format!("{status:?}\n")));
+        texts.extend(ask(&mut client, domain, Some(sent)).await.err().map(|status| format!("{status:?}\n")));
     }
     let (bearer, sent) = (format!("Authorization: Bearer {TOKEN}"), format!("x-api-key: {wrong}"));
     for path in ["readyz", "rlconfig", "nowhere"] {
         for header in [&bearer, &sent] {
             let url = format!("http://{}/{path}", server.admin);
-            told += &curl(&["-X", "POST", "-H", header, &url]).await.text;
-            told += &curl(&["--http2-prior-knowledge", "-H", header, &url]).await.text;
+            texts += &curl(&["-X", "POST", "-H", header, &url]).await.text;
+            texts += &curl(&["--http2-prior-knowledge", "-H", header, &url]).await.text;
         }
     }
-    // A key where its line should be, and a token that is none.
+    // A key in place of its line, and an invalid token.
     put(&keys, &key);
     put(&token, "short-of-secret");
-    told += &server.log.next("line 1 has no `:sha256:`").await;
-    told += &curl(&["-H", &bearer, &format!("http://{}/readyz", server.admin)]).await.text;
-    told += &get(server.metrics, "/metrics").await.body;
+    texts += &server.log.next("line 1 has no `:sha256:`").await;
+    texts += &curl(&["-H", &bearer, &format!("http://{}/readyz", server.admin)]).await.text;
+    texts += &get(server.metrics, "/metrics").await.body;
     server.signal("TERM").await;
     server.ended().await;
-    told += &server.log.rest().await;
-    told += &server.screen.rest().await;
-    assert!(told.contains("TRACE") && told.contains("line 1 is not a token"), "{told}");
+    texts += &server.log.rest().await;
+    texts += &server.screen.rest().await;
+    assert!(texts.contains("TRACE") && texts.contains("line 1 is not a token"), "{texts}");
     let digest = line.split(':').nth(2).unwrap();
     for secret in [&key[3..], TOKEN, wrong, digest, "short-of-secret"] {
-        let shown: Vec<&str> = told.lines().filter(|line| line.contains(secret)).collect();
-        assert!(shown.is_empty(), "{secret} is in {} lines, as in {}", shown.len(), shown[0]);
+        let leaks: Vec<&str> = texts.lines().filter(|line| line.contains(secret)).collect();
+        assert!(leaks.is_empty(), "{secret} is in {} lines, as in {}", leaks.len(), leaks[0]);
     }
 }
 
-// Seen failing on: warnings that are not asked for.
+// Seen failing on: a missing warning.
 #[tokio::test]
-async fn files_that_others_can_read_are_warned_of_with_the_remedy() {
+async fn world_readable_secret_files_cause_a_warning() {
     let ((_, line), setup) = (new_key(&["--name", "any"]), Setup::rules(RULES));
     let (keys, token) = (setup.path().join("keys"), setup.path().join("token"));
     put(&keys, &line);
@@ -79,13 +79,13 @@ async fn files_that_others_can_read_are_warned_of_with_the_remedy() {
     server.log.next("API keys loaded").await;
 }
 
-// Seen failing on: a configuration that is not looked at.
+// Seen failing on: a configuration file whose mode is not checked.
 #[tokio::test]
-async fn a_configuration_that_others_can_read_or_change_is_warned_of_with_the_remedy() {
+async fn world_accessible_configuration_causes_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hivemind.yaml");
     std::fs::write(&file, "server: {grpc_port: 0, admin_port: 0, metrics_port: 0}").unwrap();
-    for (mode, said) in
+    for (mode, warning) in
         [(0o644, "can read the configuration; `chmod o-r "), (0o666, "can change the configuration")]
     {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -93,7 +93,7 @@ async fn a_configuration_that_others_can_read_or_change_is_warned_of_with_the_re
         command.arg("serve").arg("--config").arg(&file).env_clear().kill_on_drop(true);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let line = Log::of(child.stderr.take().unwrap()).next(said).await;
+        let line = Log::of(child.stderr.take().unwrap()).next(warning).await;
         assert!(line.contains("WARN") && line.contains("hivemind.yaml"), "{line}");
     }
 }

@@ -1,4 +1,4 @@
-//! The admin port: health, the service's JSON twin (B.12), the rules in force.
+//! The admin port: health, the HTTP check `/json` (B.12), and the active rules.
 
 use hivemind_testkit::{Server, get, post, within};
 
@@ -11,14 +11,14 @@ descriptors:
 - {key: allowed, value: x}
 ";
 
-const ASKED: &str = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}"#;
+const CHECK: &str = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}"#;
 
 fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 #[tokio::test]
-async fn a_service_that_serves_says_so_in_each_of_its_ways() {
+async fn serving_service_reports_health_on_every_endpoint() {
     let server = Server::with_rules(RULES).await;
     for (path, code, body) in
         [("/healthz", 200, "ok\n"), ("/readyz", 200, "ready\n"), ("/healthcheck", 200, "OK")]
@@ -31,10 +31,10 @@ async fn a_service_that_serves_says_so_in_each_of_its_ways() {
 }
 
 #[tokio::test]
-async fn the_json_twin_answers_with_200_then_429_in_proto3_s_json() {
+async fn http_check_answers_200_then_429_in_proto3_json() {
     let server = Server::with_rules(RULES).await;
     for (left, code) in [(Some(1), 200), (Some(0), 200), (None, 429)] {
-        let page = post(server.admin, "/json", ASKED).await;
+        let page = post(server.admin, "/json", CHECK).await;
         assert_eq!(page.code, code);
         assert_eq!(page.header("content-type"), Some("application/json"));
         let answer = json(&page.body);
@@ -42,7 +42,7 @@ async fn the_json_twin_answers_with_200_then_429_in_proto3_s_json() {
         let name = if code == 200 { "OK" } else { "OVER_LIMIT" };
         assert_eq!((&answer["overallCode"], &status["code"]), (&name.into(), &name.into()));
         assert_eq!(status["currentLimit"], json(r#"{"requestsPerUnit": 2, "unit": "DAY", "name": "two"}"#));
-        // What is 0 is left out.
+        // Zero values are omitted.
         let left = left.filter(|left| *left > 0);
         assert_eq!(status.get("limitRemaining").and_then(serde_json::Value::as_u64), left);
         let reset = status["durationUntilReset"].as_str().unwrap();
@@ -51,15 +51,15 @@ async fn the_json_twin_answers_with_200_then_429_in_proto3_s_json() {
 }
 
 #[tokio::test]
-async fn the_json_twin_and_the_call_are_one_service() {
+async fn http_check_and_grpc_call_share_counters() {
     let server = Server::with_rules(RULES).await;
-    post(server.admin, "/json", ASKED).await;
+    post(server.admin, "/json", CHECK).await;
     assert_eq!(hivemind_testkit::statuses(&server.ask("d", "k=v").await), "OK 2/DAY `two`, 0 left");
-    assert_eq!(post(server.admin, "/json", ASKED).await.code, 429);
+    assert_eq!(post(server.admin, "/json", CHECK).await.code, 429);
 }
 
 #[tokio::test]
-async fn both_spellings_of_a_field_are_read() {
+async fn http_check_accepts_camel_and_snake_case_fields() {
     let server = Server::with_rules(RULES).await;
     for (body, left) in [
         (r#"{"domain":"d","hitsAddend":2,"descriptors":[{"entries":[{"key":"k","value":"1"}]}]}"#, None),
@@ -86,7 +86,7 @@ async fn both_spellings_of_a_field_are_read() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_decided_is_a_bad_request_in_the_reference_s_words() {
+async fn undecidable_request_is_400_with_the_references_body() {
     let server = Server::with_rules(RULES).await;
     for (body, reason) in [
         ("", ""),
@@ -106,28 +106,28 @@ async fn what_cannot_be_decided_is_a_bad_request_in_the_reference_s_words() {
         assert_eq!((page.code, page.body.as_str()), (400, "Bad Request\n"), "B.12: {body}");
         assert!(page.header("x-error").is_some_and(|error| error.contains(reason)), "{body}: {page:?}");
     }
-    // A reason has in it what the request had; a head stays a head all the same.
+    // The reason quotes the request; the header must stay one line.
     let long = format!(r#"{{"domain": "d", "{}": 1}}"#, r"k\n".repeat(100_000));
     let page = post(server.admin, "/json", &long).await;
     assert!(page.header("x-error").is_some_and(|error| (1..=300).contains(&error.len())), "{}", page.code);
     assert_eq!(post(server.admin, "/json", &" ".repeat(2 << 20)).await.code, 413);
-    assert_eq!(post(server.admin, "/json", ASKED).await.code, 200);
+    assert_eq!(post(server.admin, "/json", CHECK).await.code, 200);
 }
 
 #[tokio::test]
-async fn the_rules_in_force_are_shown_one_by_one() {
+async fn active_rules_are_listed_one_per_line() {
     let server = Server::with_rules(RULES).await;
     let page = get(server.admin, "/rlconfig").await;
     let lines: Vec<_> = page.body.lines().collect();
     assert_eq!(page.code, 200);
-    assert_eq!(lines.len(), 3, "one without a limit is no limit: {lines:?}");
+    assert_eq!(lines.len(), 3, "a descriptor without a limit is not listed: {lines:?}");
     assert!(lines[0].starts_with("d.k: ") && lines[0].ends_with("shadow_mode: false, quota_mode: false"));
     assert!(lines[1].starts_with("d.shadow_a*: ") && lines[1].contains("shadow_mode: true"), "{lines:?}");
     assert!(lines[2].starts_with("d.outer.inner: ") && lines[2].contains("quota_mode: true"), "{lines:?}");
 }
 
 #[tokio::test]
-async fn with_no_flags_the_line_to_try_gets_the_answer_that_was_printed() {
+async fn startup_without_flags_prints_a_working_example() {
     let mut server = hivemind_testkit::Setup::new().start().await;
     server.signal("TERM").await;
     server.ended().await;
@@ -138,7 +138,7 @@ async fn with_no_flags_the_line_to_try_gets_the_answer_that_was_printed() {
     let (place, body) = line.split_once(" -d ").unwrap();
     assert_eq!(place, format!("{}/json", server.admin));
     let printed = screen.lines().map(str::trim).find(|line| line.starts_with('{')).expect("an answer");
-    // A service of its own: the other one has shown all that it had to show when it ended.
+    // A service of its own, because the other one has ended.
     let server = hivemind_testkit::Setup::new().start().await;
     let page = within("an answer", post(server.admin, "/json", body.trim_matches('\''))).await;
     assert_eq!((page.code, page.body.as_str()), (200, printed));

@@ -1,4 +1,4 @@
-//! Requests that cannot be decided: case 46, and what is no request at all. The server lives.
+//! Undecidable requests: case 46, and invalid messages. The service keeps serving.
 
 use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest;
 use hivemind_testkit::{Server, request, statuses, within};
@@ -13,15 +13,15 @@ async fn still_serves(server: &Server) {
 }
 
 #[tokio::test]
-async fn a_request_without_a_domain_or_descriptors_is_an_invalid_argument() {
+async fn request_without_domain_or_descriptors_is_invalid_argument() {
     let server = Server::with_rules(RULES).await;
     let no_descriptors = RateLimitRequest { domain: "d".into(), ..RateLimitRequest::default() };
-    for (asked, message) in [
+    for (call, message) in [
         (request("", "k=x"), "rate limit domain must not be empty"),
         (RateLimitRequest::default(), "rate limit domain must not be empty"),
         (no_descriptors, "rate limit descriptor list must not be empty"),
     ] {
-        let error = server.try_send(asked).await.unwrap_err();
+        let error = server.try_send(call).await.unwrap_err();
         assert_eq!((error.code(), error.message()), (Code::InvalidArgument, message), "case 46");
     }
     let errors = "ratelimit_service_should_rate_limit_error{err_type=\"service_error\"}";
@@ -30,7 +30,7 @@ async fn a_request_without_a_domain_or_descriptors_is_an_invalid_argument() {
 }
 
 #[tokio::test]
-async fn more_descriptors_than_a_request_can_have_are_refused_and_none_is_charged() {
+async fn too_many_descriptors_are_refused_without_charge() {
     let server = Server::with_rules(RULES).await;
     let many = |count: usize| request("d", &vec!["k=x"; count].join("|"));
     let error = server.try_send(many(257)).await.unwrap_err();
@@ -41,7 +41,7 @@ async fn more_descriptors_than_a_request_can_have_are_refused_and_none_is_charge
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_large_is_refused_by_its_length() {
+async fn oversized_message_is_refused_by_its_length() {
     let server = Server::with_rules(RULES).await;
     let error = server.try_send(request("d", &format!("k={}", "x".repeat(2 << 20)))).await.unwrap_err();
     assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
@@ -51,12 +51,12 @@ async fn a_message_that_is_too_large_is_refused_by_its_length() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_none_is_an_error_of_its_caller() {
+async fn malformed_message_is_an_error_of_its_call() {
     let server = Server::with_rules(RULES).await;
     let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit".parse().unwrap();
     let mut client = tonic::client::Grpc::new(server.channel().await);
     client.ready().await.unwrap();
-    // Bytes where a rate limit request has a text; and these are no UTF-8.
+    // Bytes where the message has a string, and they are not UTF-8.
     let codec = tonic_prost::ProstCodec::<Vec<u8>, ()>::default();
     let garbage = vec![0xff, 0xfe, 0x00];
     let error = client.unary(tonic::Request::new(garbage), path, codec).await.unwrap_err();
@@ -65,7 +65,7 @@ async fn a_message_that_is_none_is_an_error_of_its_caller() {
 }
 
 #[tokio::test]
-async fn a_method_that_does_not_exist_is_unimplemented() {
+async fn unknown_grpc_method_is_unimplemented() {
     let server = Server::with_rules(RULES).await;
     let path = "/envoy.service.ratelimit.v2.RateLimitService/ShouldRateLimit".parse().unwrap();
     let mut client = tonic::client::Grpc::new(server.channel().await);
@@ -76,7 +76,7 @@ async fn a_method_that_does_not_exist_is_unimplemented() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_protocol_end_their_connection_and_nothing_else() {
+async fn garbage_bytes_close_only_their_connection() {
     let server = Server::with_rules(RULES).await;
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let noise: Vec<u8> = (0..100_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -90,7 +90,7 @@ async fn bytes_that_are_no_protocol_end_their_connection_and_nothing_else() {
         (server.metrics, noise),
     ] {
         let mut connection = TcpStream::connect(port).await.unwrap();
-        // It may be closed before all of it is written.
+        // The connection may be closed before everything is written.
         let _ = connection.write_all(&bytes).await;
         let mut answer = Vec::new();
         let _ = within("the connection's end", connection.read_to_end(&mut answer)).await;

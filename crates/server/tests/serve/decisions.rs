@@ -1,4 +1,4 @@
-//! The last decisions, as `/api/v1/decisions` tells them.
+//! Recent decisions at `/api/v1/decisions`.
 
 use hivemind_testkit::{Server, Setup, get, post, request};
 use serde_json::{Value, json};
@@ -22,11 +22,11 @@ fn values(page: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_decision_is_told_with_its_door_its_descriptors_and_what_became_of_each() {
+async fn decision_lists_frontend_descriptors_and_outcomes() {
     let server = Server::with_rules(RULES).await;
-    let mut asked = request("d", "k=v | free=x | nobody=knows");
-    asked.hits_addend = 3;
-    server.send(asked).await;
+    let mut call = request("d", "k=v | free=x | unknown=x");
+    call.hits_addend = 3;
+    server.send(call).await;
     let body =
         r#"{"domain": "elsewhere", "descriptors": [{"entries": [{"key": "a", "value": "<script>"}]}]}"#;
     post(server.admin, "/json", body).await;
@@ -45,7 +45,7 @@ async fn a_decision_is_told_with_its_door_its_descriptors_and_what_became_of_eac
     let expected = json!([
         {"entries": [{"key": "k", "value": "v"}], "hits": 3, "code": "OVER_LIMIT", "rule": 1, "remaining": 0},
         {"entries": [{"key": "free", "value": "x"}], "hits": 3, "code": "OK", "rule": 0, "remaining": null},
-        {"entries": [{"key": "nobody", "value": "knows"}], "hits": 3, "code": "OK", "rule": null, "remaining": null},
+        {"entries": [{"key": "unknown", "value": "x"}], "hits": 3, "code": "OK", "rule": null, "remaining": null},
     ]);
     assert_eq!(grpc["descriptors"], expected);
     assert!(
@@ -54,7 +54,7 @@ async fn a_decision_is_told_with_its_door_its_descriptors_and_what_became_of_eac
 }
 
 #[tokio::test]
-async fn pages_go_back_in_time_and_filters_choose() {
+async fn decision_pages_go_back_in_time_and_can_be_filtered() {
     let server = Server::with_rules(RULES).await;
     for value in ["a", "b", "a", "a", "c"] {
         server.ask("d", &format!("k={value} | free=of-{value}")).await;
@@ -65,7 +65,7 @@ async fn pages_go_back_in_time_and_filters_choose() {
     loop {
         let page = decisions(&server, &query).await;
         seen.extend(page["items"].as_array().unwrap().clone());
-        // What comes in between belongs to no later page.
+        // Decisions made in between belong to no later page.
         server.ask("d", "free=late").await;
         let Some(next) = page["next"].as_str() else { break };
         query = format!("?limit=2&cursor={next}");
@@ -95,43 +95,43 @@ async fn pages_go_back_in_time_and_filters_choose() {
 }
 
 #[tokio::test]
-async fn no_credential_is_shown_and_no_text_at_length() {
+async fn decisions_hash_credentials_and_truncate_values() {
     let server = Server::with_rules(RULES).await;
     let long = "é".repeat(10_000);
-    server.ask("d", &format!("authorization=Bearer-of-somebody | k={long}")).await;
+    server.ask("d", &format!("authorization=Bearer-of-ada | k={long}")).await;
     for path in ["/api/v1/decisions", "/api/v1/top?by=spent"] {
         let page = get(server.admin, path).await;
-        assert!(!page.body.contains("of-somebody") && page.body.len() < 2_000, "{path}: {}", page.body);
+        assert!(!page.body.contains("of-ada") && page.body.len() < 2_000, "{path}: {}", page.body);
     }
-    let told = decisions(&server, "").await;
-    let told = &told["items"][0];
-    assert_eq!(told["is_cut"], true);
-    assert_eq!(told["descriptors"][1]["entries"][0]["value"], "é".repeat(64));
+    let page = decisions(&server, "").await;
+    let item = &page["items"][0];
+    assert_eq!(item["is_cut"], true);
+    assert_eq!(item["descriptors"][1]["entries"][0]["value"], "é".repeat(64));
 }
 
-/// Everything that opens something, each under its key.
+/// Credentials of all kinds, each under its key.
 const CREDENTIALS: [(&str, &str); 15] = [
-    ("auth", "of-somebody"),
-    ("x-auth", "of-somebody"),
-    ("pass", "of-somebody"),
-    ("pwd", "of-somebody"),
-    ("access_key", "of-somebody"),
-    ("connect.sid", "of-somebody"),
-    ("x-hub-signature", "of-somebody"),
-    ("PHPSESSID", "of-somebody"),
-    ("api.key", "of-somebody"),
-    ("header", "Bearer of-somebody"),
-    ("header", "basic of-somebody"),
-    ("header", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.of-somebody"),
-    ("path", "/cb?state=x&access_token=of-somebody"),
-    ("header", "theme=dark; sid=of-somebody"),
-    ("pin", "of-somebody"),
+    ("auth", "of-ada"),
+    ("x-auth", "of-ada"),
+    ("pass", "of-ada"),
+    ("pwd", "of-ada"),
+    ("access_key", "of-ada"),
+    ("connect.sid", "of-ada"),
+    ("x-hub-signature", "of-ada"),
+    ("PHPSESSID", "of-ada"),
+    ("api.key", "of-ada"),
+    ("header", "Bearer of-ada"),
+    ("header", "basic of-ada"),
+    ("header", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.of-ada"),
+    ("path", "/cb?state=x&access_token=of-ada"),
+    ("header", "theme=dark; sid=of-ada"),
+    ("pin", "of-ada"),
 ];
 
-// Seen failing on: a list of names with gaps, and values that nobody looked at, or looked at no further than how they begin; hashes
-// that find only what is kept as one.
+// Seen failing on: an incomplete list of key names; values that are not inspected, or only at their beginning;
+// hashes that match only values stored as a hash.
 #[tokio::test]
-async fn whatever_a_credential_is_called_it_is_kept_as_a_hash_and_found_by_itself() {
+async fn credentials_under_any_key_are_hashed_and_searchable() {
     let keys: std::collections::BTreeSet<&str> = CREDENTIALS.iter().map(|(key, _)| *key).collect();
     let rule = |key: &&str| format!("- {{key: '{key}', rate_limit: {{unit: day, requests_per_unit: 2}}}}\n");
     let rules = format!("domain: d\ndescriptors:\n{}", keys.iter().map(rule).collect::<String>());
@@ -147,21 +147,21 @@ async fn whatever_a_credential_is_called_it_is_kept_as_a_hash_and_found_by_itsel
     for path in ["/api/v1/decisions", "/api/v1/top?by=spent"] {
         let page = get(server.admin, path).await;
         assert_eq!(page.body.matches("sha256:").count(), CREDENTIALS.len(), "{path}: {}", page.body);
-        assert!(!page.body.contains("of-somebody"), "{path}: {}", page.body);
+        assert!(!page.body.contains("of-ada"), "{path}: {}", page.body);
     }
     let body = json!({"domain": "d", "descriptors": [{"entries": [{"key": "plain", "value": "ada"}]}]});
     assert_eq!(post(server.admin, "/json", &body.to_string()).await.code, 200);
-    // The first digits of the SHA-256 of `of-somebody` and of `ada`, by sha256sum.
-    let [hash, plain] = ["sha256:e15d046b116e252d", "sha256:fdee430d40bd57de"];
-    // Whoever knows it finds it, with its key or without.
+    // The first digits of the SHA-256 of `of-ada` and of `ada`, by sha256sum.
+    let [hash, plain] = ["sha256:45b36ba2f35bae65", "sha256:fdee430d40bd57de"];
+    // A search by the value finds it, with its key or without.
     for (query, expected) in [
-        ("?key=x-auth&value=of-somebody", 1),
-        ("?value=of-somebody", 10),
-        ("?key=pin&value=of-somebody", 1),
-        ("?value=/cb?state=x%26access_token=of-somebody", 1),
-        ("?key=header&value=Bearer+of-somebody", 1),
-        ("?value=of-nobody", 0),
-        // By its hash as well, so that it stands in no address.
+        ("?key=x-auth&value=of-ada", 1),
+        ("?value=of-ada", 10),
+        ("?key=pin&value=of-ada", 1),
+        ("?value=/cb?state=x%26access_token=of-ada", 1),
+        ("?key=header&value=Bearer+of-ada", 1),
+        ("?value=of-bob", 0),
+        // The hash matches too, so that the value need not be in a URL.
         (&format!("?key=x-auth&value={hash}"), 1),
         (&format!("?key=pin&value={hash}"), 1),
         (&format!("?value={hash}"), 10),
@@ -173,11 +173,11 @@ async fn whatever_a_credential_is_called_it_is_kept_as_a_hash_and_found_by_itsel
     server.signal("TERM").await;
     server.ended().await;
     let log = server.log.rest().await;
-    assert!(log.contains("header=sha256:") && !log.contains("of-somebody"), "{log}");
+    assert!(log.contains("header=sha256:") && !log.contains("of-ada"), "{log}");
 }
 
 #[tokio::test]
-async fn there_are_so_many_and_none_where_it_is_off() {
+async fn decision_ring_is_bounded_and_can_be_disabled() {
     let server = Setup::rules(RULES).with("observability.decision_ring", "8").start().await;
     for number in 0..40 {
         server.ask("d", &format!("k={number}")).await;

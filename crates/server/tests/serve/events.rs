@@ -1,4 +1,4 @@
-//! What the dashboard reads: counts since the start, and events as things change.
+//! Data for the dashboard: counts since the start, and server-sent events.
 
 use hivemind_testkit::{Server, Setup, get, within};
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn of<'v>(all: &'v Value, name: &str, wanted: &str) -> &'v Value {
     found.unwrap_or_else(|| panic!("no {name} {wanted} in {all}"))
 }
 
-/// Somebody who listens.
+/// A client of the event stream.
 struct Listener {
     lines: BufReader<TcpStream>,
     code: u16,
@@ -47,14 +47,14 @@ impl Listener {
         listener
     }
 
-    /// None at the end.
+    /// The next line; none at the end.
     async fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = within("a line", self.lines.read_line(&mut line)).await;
         matches!(read, Ok(length) if length > 0).then(|| line.trim_end().to_owned())
     }
 
-    /// The next event of this name; none if there is no more.
+    /// The next event with this name; none at the end.
     async fn next(&mut self, event: &str) -> Option<Value> {
         let wanted = format!("event: {event}");
         while self.line().await? != wanted {}
@@ -68,50 +68,50 @@ impl Listener {
 }
 
 #[tokio::test]
-async fn what_was_answered_is_told_by_domain_and_by_rule() {
+async fn stats_count_answers_by_domain_and_by_rule() {
     let server = Server::with_rules(RULES).await;
     for _ in 0..3 {
         server.ask("d", "k=v | other=a inner=b").await;
     }
     server.ask("elsewhere", "k=v").await;
-    let told = stats(&server).await;
-    assert_eq!((&told["totals"]["ok"], &told["totals"]["over_limit"]), (&3.into(), &1.into()));
-    assert_eq!(told["totals"]["errors"], 0);
-    let domain = of(&told["domains"], "domain", "d");
+    let body = stats(&server).await;
+    assert_eq!((&body["totals"]["ok"], &body["totals"]["over_limit"]), (&3.into(), &1.into()));
+    assert_eq!(body["totals"]["errors"], 0);
+    let domain = of(&body["domains"], "domain", "d");
     assert_eq!((&domain["ok"], &domain["over_limit"]), (&2.into(), &1.into()));
-    assert_eq!(of(&told["domains"], "domain", "other")["ok"], 1);
+    assert_eq!(of(&body["domains"], "domain", "other")["ok"], 1);
     for (key, ok, over) in [("k", 2, 1), ("other.inner", 3, 0)] {
-        let rule = of(&told["rules"], "key", key);
+        let rule = of(&body["rules"], "key", key);
         assert_eq!(
             (&rule["domain"], &rule["ok"], &rule["over_limit"]),
             (&"d".into(), &ok.into(), &over.into())
         );
     }
-    let each = told["each_rule"].as_array().unwrap();
+    let each = body["each_rule"].as_array().unwrap();
     let each: Vec<_> = each.iter().map(|rule| (rule["id"].as_u64(), rule["ok"].as_u64())).collect();
-    assert!(each.contains(&(Some(0), Some(2))), "{told}");
-    assert_eq!(told["rules_left_out"], 0);
-    let latency = &told["latency_ms"];
+    assert!(each.contains(&(Some(0), Some(2))), "{body}");
+    assert_eq!(body["rules_left_out"], 0);
+    let latency = &body["latency_ms"];
     let [p50, p95, p99] = ["p50", "p95", "p99"].map(|name| latency[name].as_f64().unwrap());
     assert!(0.0 < p50 && p50 <= p95 && p95 <= p99 && p99 <= 100.0, "{latency}");
     let counts = latency["counts"].as_array().unwrap();
     assert_eq!(counts.iter().map(|count| count.as_u64().unwrap()).sum::<u64>(), 4);
     assert_eq!(counts.len(), latency["edges"].as_array().unwrap().len() + 1);
-    assert!(told["keys_in_memory"].as_u64().unwrap() >= 2 && told["max_keys"].as_u64().unwrap() > 1_000);
-    assert!(told["connections"]["calls"].is_u64());
-    assert_eq!(told["is_counted"], true);
+    assert!(body["keys_in_memory"].as_u64().unwrap() >= 2 && body["max_keys"].as_u64().unwrap() > 1_000);
+    assert!(body["connections"]["calls"].is_u64());
+    assert_eq!(body["is_counted"], true);
 }
 
-// Seen failing on: keys that are told of two seconds later.
+// Seen failing on: top keys that arrive two seconds late.
 #[tokio::test]
-async fn a_listener_is_told_all_at_first_and_then_what_changes() {
+async fn event_stream_sends_everything_once_and_then_changes() {
     let server = Server::with_rules(RULES).await;
     let mut listener = Listener::at(server.admin, "").await;
     assert_eq!(listener.code, 200);
     assert!(listener.next("version").await.unwrap()["version"].is_string());
     assert_eq!(listener.next("config").await.unwrap()["is_ready"], true);
     assert_eq!(listener.next("stats").await.unwrap()["totals"]["ok"], 0);
-    // At once, and not when those who are told already are told the next time.
+    // At once, and not with the next event of the existing clients.
     assert_eq!(listener.line().await.as_deref(), Some(""));
     assert_eq!(listener.line().await.as_deref(), Some("event: top"));
     for _ in 0..3 {
@@ -124,7 +124,7 @@ async fn a_listener_is_told_all_at_first_and_then_what_changes() {
 }
 
 #[tokio::test]
-async fn one_too_many_is_told_to_come_later() {
+async fn event_stream_over_the_maximum_gets_503_with_retry_after() {
     let server = Server::with_rules(RULES).await;
     let mut all = Vec::new();
     for _ in 0..32 {
@@ -138,7 +138,7 @@ async fn one_too_many_is_told_to_come_later() {
 }
 
 #[tokio::test]
-async fn listeners_do_not_keep_the_service_from_ending() {
+async fn open_event_streams_do_not_delay_shutdown() {
     let mut server = Setup::rules(RULES).with("server.shutdown_grace", "60s").start().await;
     let mut listener = Listener::at(server.admin, "").await;
     assert!(listener.next("stats").await.is_some());
@@ -148,7 +148,7 @@ async fn listeners_do_not_keep_the_service_from_ending() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_withdrawn_ends_what_it_opened() {
+async fn withdrawn_token_closes_its_event_streams() {
     let setup = Setup::rules(RULES);
     setup.write("token", "a-token-of-the-operators\n");
     let path = setup.path().join("token");

@@ -1,4 +1,4 @@
-//! `hivemind explain`: which rule answers, which were passed over, and why.
+//! `hivemind explain`: the matching rule, the rejected candidates, and the reasons.
 
 use hivemind_testkit::hivemind;
 
@@ -20,13 +20,13 @@ fn explained(domain: &str, entries: &[&str]) -> String {
     let file = folder.path().join("rules.yaml");
     std::fs::write(&file, RULES).unwrap();
     let arguments = [&["explain", "--rules", file.to_str().unwrap(), "--domain", domain], entries].concat();
-    let (code, said) = hivemind(&arguments);
-    assert_eq!(code, Some(0), "{said}");
-    said
+    let (code, output) = hivemind(&arguments);
+    assert_eq!(code, Some(0), "{output}");
+    output
 }
 
 #[test]
-fn the_rule_that_answers_is_named_and_so_are_those_passed_over() {
+fn explanation_names_the_matching_rule_and_rejected_ones() {
     for (entries, parts) in [
         (
             &["k=abc"][..],
@@ -48,36 +48,36 @@ fn the_rule_that_answers_is_named_and_so_are_those_passed_over() {
         (&["free=x"], &["unlimited"]),
         (&["allowed=me"], &["allowed=me: taken", "no limit"]),
         (&["allowed=you"], &["no limit"]),
-        (&["unheard=of"], &["no rule here has the key `unheard`"]),
+        (&["unknown=x"], &["no rule here has the key `unknown`"]),
         (&["k=a=b"], &["k=a*: taken"]),
     ] {
-        let said = explained("d", entries);
+        let output = explained("d", entries);
         for part in parts {
-            assert!(said.contains(part), "`{part}` is missing in\n{said}");
+            assert!(output.contains(part), "`{part}` is missing in\n{output}");
         }
     }
 }
 
 #[test]
-fn a_domain_without_rules_is_told() {
+fn explanation_reports_a_domain_without_rules() {
     assert!(explained("elsewhere", &["k=v"]).contains("no rules for the domain `elsewhere`"));
 }
 
 #[test]
-fn what_is_no_entry_is_refused_with_its_remedy() {
-    // Seen failing on: exit 1, which says that the service was asked.
+fn malformed_entry_is_rejected_with_its_remedy() {
+    // Seen failing on: exit 1, which means that the service was called.
     for command in
         [&["explain", "--domain", "demo", "remote_address"][..], &["ctl", "key", "get", "demo", "user"]]
     {
-        let (code, said) = hivemind(command);
+        let (code, output) = hivemind(command);
         assert_eq!(code, Some(2), "{command:?}");
-        assert!(said.contains("key=value"), "{said}");
+        assert!(output.contains("key=value"), "{output}");
     }
 }
 
 #[test]
-fn without_rules_the_demo_rules_are_explained() {
-    let (code, said) = hivemind(&["explain", "--domain", "demo", "remote_address=203.0.113.9"]);
+fn explanation_without_rules_uses_the_demo_rules() {
+    let (code, output) = hivemind(&["explain", "--domain", "demo", "remote_address=203.0.113.9"]);
     assert_eq!(code, Some(0));
-    assert!(said.contains("token bucket of 20"), "{said}");
+    assert!(output.contains("token bucket of 20"), "{output}");
 }

@@ -1,6 +1,7 @@
-//! The gateway's configuration follows its file: services and limits at once, what needs a restart by name.
+//! Reloads of the gateway's configuration: services and limits change at once; settings that need a restart are
+//! named.
 
-mod counted;
+mod statistics;
 
 use hivemind_testkit::{Log, Page, get, post, within};
 use std::net::SocketAddr;
@@ -17,11 +18,11 @@ struct Gateway {
     front: SocketAddr,
     admin: SocketAddr,
     log: Log,
-    /// Read on, or the log of refusals would have nowhere to go.
+    /// Read continuously, because a full pipe would block the process.
     _screen: Log,
 }
 
-/// An app that answers everything with its name, and is there as long as the test.
+/// An app that responds with its name, for as long as the test runs.
 async fn app(name: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -89,9 +90,9 @@ impl Gateway {
     }
 }
 
-// Seen failing on: limits left as they were while the routes changed.
+// Seen failing on: limits that stay unchanged while the routes change.
 #[tokio::test]
-async fn services_and_limits_follow_the_file_and_what_was_counted_stays() {
+async fn services_and_limits_are_reloaded_and_counters_kept() {
     let (one, other) = (app("one").await, app("other").await);
     let mut gateway = Gateway::start(&configuration(one, 2)).await;
     for (status, body) in [(200, "one"), (200, "one")] {
@@ -105,19 +106,19 @@ async fn services_and_limits_follow_the_file_and_what_was_counted_stays() {
         let page = gateway.ask().await;
         assert_eq!((page.code, page.body.as_str()), (status, body));
     }
-    assert_eq!(gateway.ask().await.code, 429, "three of five were asked for before, one of them in vain");
+    assert_eq!(gateway.ask().await.code, 429, "three of five were sent before, one of them refused");
 }
 
 #[tokio::test]
-async fn a_request_to_the_admin_port_loads_it_and_tells_what_became_of_it() {
+async fn admin_reload_returns_the_result_per_file() {
     let one = app("one").await;
     let gateway = Gateway::start(&configuration(one, 2)).await;
     let page = gateway.reload().await;
-    let told: serde_json::Value = serde_json::from_str(&page.body).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&page.body).unwrap();
     let nothing_changed = "changed: 0 certificates, 0 CA files";
     assert_eq!(page.code, 200);
     assert_eq!(
-        told,
+        report,
         serde_json::json!({
             "certificates": {"loaded": true, "notes": [nothing_changed]},
             "configuration": {"loaded": true, "notes": []},
@@ -133,22 +134,22 @@ async fn a_request_to_the_admin_port_loads_it_and_tells_what_became_of_it() {
         "{}",
         ready.body
     );
-    assert_eq!(gateway.ask().await.body, "one", "what was in force stays");
+    assert_eq!(gateway.ask().await.body, "one", "the previous configuration stays active");
 }
 
-// Seen failing on: keys that need a restart not told.
+// Seen failing on: keys that need a restart and are not reported.
 #[tokio::test]
-async fn a_changed_static_key_is_named_and_the_running_value_kept() {
+async fn changed_static_key_is_named_and_keeps_its_value() {
     let one = app("one").await;
     let mut gateway = Gateway::start(&configuration(one, 5)).await;
     let changed = configuration(one, 5).replace("admin_port: 0", "admin_port: 1, shutdown_grace: 1s");
     gateway.write(&changed.replace("listen: 127.0.0.1:0", "listen: 127.0.0.1:0\n  max_headers: 50"));
-    let told = gateway.log.next("need a restart to take effect").await;
+    let warning = gateway.log.next("need a restart to take effect").await;
     gateway.log.next("configuration loaded").await;
     for key in ["gateway.max_headers", "server.admin_port", "server.shutdown_grace"] {
-        assert!(told.contains(key), "{key} is not in {told}");
+        assert!(warning.contains(key), "{key} is not in {warning}");
     }
-    assert!(!told.contains("gateway.services"), "{told}");
+    assert!(!warning.contains("gateway.services"), "{warning}");
     let ready = get(gateway.admin, "/readyz").await;
     assert!(ready.body.contains("needs a restart to take effect: gateway.max_headers"), "{}", ready.body);
     gateway.write(&configuration(one, 5));
@@ -157,7 +158,7 @@ async fn a_changed_static_key_is_named_and_the_running_value_kept() {
 }
 
 #[tokio::test]
-async fn one_line_protects_an_app_and_opens_no_other_port() {
+async fn gateway_command_opens_only_its_own_ports() {
     let one = app("one").await;
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
@@ -175,8 +176,8 @@ async fn one_line_protects_an_app_and_opens_no_other_port() {
 }
 
 #[tokio::test]
-async fn a_gateway_with_nothing_to_protect_says_what_to_write() {
-    for (line, told) in [
+async fn gateway_without_upstream_names_the_missing_setting() {
+    for (line, expected) in [
         (&["gateway"][..], "as in --upstream http://"),
         (&["gateway", "--upstream", "foo"], "write it as http://"),
         (&["gateway", "--upstream", "http://h", "--limit", "10"], "write it as 10/s, 600/m, 5/h or 100/d"),
@@ -184,12 +185,12 @@ async fn a_gateway_with_nothing_to_protect_says_what_to_write() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
         let output = within("its end", command.args(line).env_clear().output()).await.unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && text.contains(told), "{line:?}: {text}");
+        assert!(!output.status.success() && text.contains(expected), "{line:?}: {text}");
     }
 }
 
 #[tokio::test]
-async fn what_is_imported_from_nginx_passes_the_check() {
+async fn imported_nginx_configuration_passes_check() {
     let folder = tempfile::tempdir().unwrap();
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/nginx.conf");
     let output = folder.path().join("hivemind.yaml");
@@ -197,13 +198,13 @@ async fn what_is_imported_from_nginx_passes_the_check() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
         within("its end", command.args(args).env_clear().output()).await.unwrap()
     };
-    let made =
+    let imported =
         run(&["import".as_ref(), "nginx".as_ref(), sample.as_ref(), "--output".as_ref(), output.as_ref()])
             .await;
-    let told = String::from_utf8(made.stderr).unwrap();
-    // One of its limits is lost, which is no success and no failure.
-    assert_eq!(made.status.code(), Some(2), "{told}");
-    assert!(told.contains("nginx.conf:14: limit_req_zone $server_name"), "{told}");
+    let warnings = String::from_utf8(imported.stderr).unwrap();
+    // One of its limits cannot be imported, which is neither success nor failure.
+    assert_eq!(imported.status.code(), Some(2), "{warnings}");
+    assert!(warnings.contains("nginx.conf:14: limit_req_zone $server_name"), "{warnings}");
     let checked = run(&["check".as_ref(), output.as_ref()]).await;
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }

@@ -1,4 +1,4 @@
-//! Health by gRPC's own protocol, and reflection.
+//! The gRPC health protocol, and server reflection.
 
 use hivemind_testkit::{Server, within};
 use tonic_health::pb::HealthCheckRequest;
@@ -13,29 +13,29 @@ const RULES: &str = "domain: d\ndescriptors:\n";
 
 pub(crate) async fn health(server: &Server, service: &str) -> Result<ServingStatus, tonic::Code> {
     let mut client = HealthClient::new(server.channel().await);
-    let asked = HealthCheckRequest { service: service.to_owned() };
-    let answer = within("an answer", client.check(asked)).await;
+    let request = HealthCheckRequest { service: service.to_owned() };
+    let answer = within("an answer", client.check(request)).await;
     answer.map(|answer| answer.get_ref().status()).map_err(|error| error.code())
 }
 
 #[tokio::test]
-async fn each_name_of_the_service_is_serving_and_others_are_not_found() {
+async fn known_service_names_are_serving_and_others_not_found() {
     let server = Server::with_rules(RULES).await;
     for name in ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"] {
         assert_eq!(health(&server, name).await, Ok(ServingStatus::Serving), "`{name}`");
     }
-    assert_eq!(health(&server, "unheard.of").await, Err(tonic::Code::NotFound));
+    assert_eq!(health(&server, "unknown.service").await, Err(tonic::Code::NotFound));
 }
 
-async fn reflected(server: &Server, asked: MessageRequest) -> ServerReflectionResponse {
+async fn reflected(server: &Server, request: MessageRequest) -> ServerReflectionResponse {
     let mut client = ServerReflectionClient::new(server.channel().await);
-    let asked = ServerReflectionRequest { host: String::new(), message_request: Some(asked) };
-    let answers = client.server_reflection_info(tokio_stream::iter([asked])).await.unwrap();
+    let request = ServerReflectionRequest { host: String::new(), message_request: Some(request) };
+    let answers = client.server_reflection_info(tokio_stream::iter([request])).await.unwrap();
     within("an answer", answers.into_inner().message()).await.unwrap().expect("an answer")
 }
 
 #[tokio::test]
-async fn reflection_lists_the_services_and_describes_their_messages() {
+async fn reflection_lists_services_and_describes_messages() {
     let server = Server::with_rules(RULES).await;
     let answer = reflected(&server, MessageRequest::ListServices(String::new())).await;
     let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
@@ -51,6 +51,6 @@ async fn reflection_lists_the_services_and_describes_their_messages() {
         panic!("{answer:?}")
     };
     let described = files.file_descriptor_proto.concat();
-    // It is the file that the service was made from.
+    // It equals the file that the service was generated from.
     assert!(hivemind_testkit::proto::DESCRIPTORS.windows(described.len()).any(|part| part == described));
 }

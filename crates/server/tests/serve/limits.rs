@@ -1,4 +1,4 @@
-//! What a limit can be: units, algorithms, several on one descriptor.
+//! Limits: units, algorithms, and several limits on one descriptor.
 
 use hivemind_testkit::{Server, overall, peek, request, status_summary, statuses};
 
@@ -26,7 +26,7 @@ descriptors:
 ";
 
 #[tokio::test]
-async fn a_window_is_reset_within_its_unit_in_whole_seconds() {
+async fn window_resets_within_its_unit_in_whole_seconds() {
     let server = Server::with_rules(RULES).await;
     for (key, unit, length) in [
         ("second", "SECOND", 1),
@@ -49,16 +49,16 @@ async fn a_window_is_reset_within_its_unit_in_whole_seconds() {
 }
 
 #[tokio::test]
-async fn windows_begin_at_whole_multiples_of_their_unit_since_the_epoch() {
+async fn windows_begin_at_multiples_of_their_unit_since_the_epoch() {
     let server = Server::with_rules(RULES).await;
     let answer = server.ask("d", "day=x | hour=x").await;
     let [day, hour] = [0, 1].map(|index| answer.statuses[index].duration_until_reset.unwrap().seconds);
-    // A day's end is an hour's end.
+    // The end of a day is the end of an hour.
     assert_eq!(day % 3_600, hour % 3_600);
 }
 
 #[tokio::test]
-async fn each_algorithm_keeps_its_own_promise() {
+async fn each_algorithm_admits_its_own_limit() {
     let server = Server::with_rules(RULES).await;
     for (key, admitted, limit) in [
         ("fixed", 3_u32, "3/DAY"),
@@ -76,14 +76,14 @@ async fn each_algorithm_keeps_its_own_promise() {
 }
 
 #[tokio::test]
-async fn several_limits_are_decided_in_one_step_and_the_tightest_is_told() {
+async fn several_limits_are_one_decision_reporting_the_tightest() {
     let server = Server::with_rules(RULES).await;
     for left in (0..3).rev() {
         let answer = server.ask("d", "several=x").await;
         assert_eq!(statuses(&answer), format!("OK 1/HOUR `several`, {left} left"));
     }
     assert_eq!(statuses(&server.ask("d", "several=x").await), "OVER 1/HOUR `several`");
-    // The bucket's refusal has spent nothing on the window: 3 of its 10 are gone.
+    // The bucket's refusal spends nothing on the window: 3 of its 10 are spent.
     let mut all = request("d", "several=x");
     all.descriptors[0].hits_addend = Some(3);
     all.descriptors[0].is_negative_hits = true;
@@ -94,7 +94,7 @@ async fn several_limits_are_decided_in_one_step_and_the_tightest_is_told() {
 }
 
 #[tokio::test]
-async fn the_limits_of_one_descriptor_have_counters_of_their_own() {
+async fn limits_of_one_descriptor_have_separate_counters() {
     let rules = "domain: d\ndescriptors:\n- key: k\n  rate_limits: [{unit: day, requests_per_unit: 2}, {unit: hour, requests_per_unit: 4}]\n";
     let server = Server::with_rules(rules).await;
     for expected in ["OK 2/DAY, 1 left", "OK 2/DAY, 0 left", "OVER 2/DAY", "OVER 2/DAY", "OVER 2/DAY"] {

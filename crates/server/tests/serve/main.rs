@@ -1,6 +1,5 @@
-//! `hivemind serve` from outside: the real binary, asked over real sockets. Every
-//! test starts a service of its own on ports that the kernel chooses, so that none
-//! depends on another, and waits for events under a deadline.
+//! `hivemind serve`: the real binary over real sockets. Every test starts its own service on ports that the
+//! kernel chooses, so that tests are independent, and waits for events under a deadline.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,28 +10,28 @@
 )]
 
 mod admin;
-mod answers;
 mod bad_requests;
 mod check;
 mod decisions;
 mod events;
 mod explain;
-mod first_load;
 mod gateway_reload;
 mod health;
-mod hits;
+mod hits_addend;
+mod isolation;
 mod keys;
 mod limits;
-mod lookup;
 mod metrics;
 mod modes;
-mod neighbours;
 mod on_refusal;
-mod overrides;
 mod quotas;
 mod reload;
 mod reload_under_load;
+mod request_limits;
+mod response_fields;
+mod rule_matching;
 mod shutdown;
 mod simulate;
 mod sockets;
+mod startup;
 mod wildcards;

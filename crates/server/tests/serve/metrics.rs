@@ -1,4 +1,4 @@
-//! The page of metrics: the reference's names and its arithmetic of near limits (B.9).
+//! The metrics page: the reference's names, and its near-limit arithmetic (B.9).
 
 use hivemind_testkit::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use hivemind_testkit::{Server, Setup, request};
@@ -18,13 +18,13 @@ descriptors:
 const FIELDS: [&str; 4] = ["total_hits", "over_limit", "near_limit", "within_limit"];
 
 async fn spend(server: &Server, key: &str, hits: u64) {
-    let mut asked = request("d", &format!("{key}=x"));
-    asked.descriptors[0].hits_addend = Some(hits);
-    server.send(asked).await;
+    let mut call = request("d", &format!("{key}=x"));
+    call.descriptors[0].hits_addend = Some(hits);
+    server.send(call).await;
 }
 
 #[tokio::test]
-async fn hits_near_the_limit_are_reckoned_as_the_reference_reckons_them() {
+async fn near_limit_hits_are_counted_as_in_the_reference() {
     // Seen failing on: `near.max(before)` of `RuleCounters::count` with `min`.
     for (key, before, hits, [total, over, near, within]) in [
         ("fifteen", 10, 1, [1, 0, 0, 1]),
@@ -54,14 +54,14 @@ async fn hits_near_the_limit_are_reckoned_as_the_reference_reckons_them() {
 }
 
 #[tokio::test]
-async fn the_share_that_is_near_can_be_chosen() {
+async fn near_limit_ratio_is_configurable() {
     let server = Setup::rules(RULES).with("rate_limiting.near_limit_ratio", "0.5").start().await;
     spend(&server, "ten", 7).await;
     assert_eq!(server.counted("near_limit", "domain=\"d\",key1=\"ten\"").await, Some(2));
 }
 
 #[tokio::test]
-async fn the_page_is_what_prometheus_reads() {
+async fn metrics_page_is_valid_prometheus_text() {
     let server = Server::with_rules(RULES).await;
     spend(&server, "ten", 3).await;
     spend(&server, "free", 2).await;
@@ -85,7 +85,7 @@ async fn the_page_is_what_prometheus_reads() {
     ] {
         assert_eq!(page.metric(series), Some(value), "{series}");
     }
-    // Every series has a name and a number, and every name its help and its type, once.
+    // Every series has a name and a number, and every name has its help and type once.
     let names = page.body.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     let names: Vec<_> = names.collect();
     for line in page.body.lines().filter(|line| !line.starts_with('#')) {
@@ -100,33 +100,33 @@ async fn the_page_is_what_prometheus_reads() {
 }
 
 #[tokio::test]
-async fn names_from_clients_are_bounded_and_the_rest_is_told_as_other() {
+async fn client_names_are_bounded_and_others_are_merged() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     for batch in 0..5 {
         let text: Vec<_> = (0..250).map(|number| format!("k={batch}-{number}")).collect();
-        let mut asked = request("d", &text.join("|"));
-        for descriptor in &mut asked.descriptors {
+        let mut call = request("d", &text.join("|"));
+        for descriptor in &mut call.descriptors {
             descriptor.limit = Some(RateLimitOverride { requests_per_unit: 9, unit: 4 });
         }
-        client.should_rate_limit(asked).await.unwrap();
+        client.should_rate_limit(call).await.unwrap();
     }
     let page = server.metrics().await;
     let series = "ratelimit_service_rate_limit_total_hits{";
-    let shown = page.body.lines().filter(|line| line.starts_with(series)).count();
-    // Of 1,250 names asked for, 1,000 are told; the rules' own do not count among them.
+    let listed = page.body.lines().filter(|line| line.starts_with(series)).count();
+    // Of 1,250 names in requests 1,000 are listed; the rules' own names do not count.
     let (rules, other_line) = (7, 1);
-    assert_eq!(shown, 1_000 + rules + other_line);
+    assert_eq!(listed, 1_000 + rules + other_line);
     let other = page.metric(&format!("{series}domain=\"other\",key1=\"other\"}}")).unwrap();
     assert_eq!(other, 250);
 }
 
 #[tokio::test]
-async fn a_very_long_name_is_told_as_other() {
+async fn very_long_name_is_listed_as_other() {
     let server = Server::with_rules(RULES).await;
-    let mut asked = request("d", &format!("k={}", "x".repeat(200_000)));
-    asked.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit: 9, unit: 4 });
-    server.send(asked).await;
+    let mut call = request("d", &format!("k={}", "x".repeat(200_000)));
+    call.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit: 9, unit: 4 });
+    server.send(call).await;
     let page = server.metrics().await;
     assert!(page.body.len() < 100_000);
     assert_eq!(server.counted("total_hits", "domain=\"other\",key1=\"other\"").await, Some(1));
@@ -145,7 +145,7 @@ async fn unknown_domains_are_bounded_and_quoted() {
 }
 
 #[tokio::test]
-async fn the_page_can_be_elsewhere_or_nowhere() {
+async fn metrics_path_is_configurable() {
     let server = Setup::rules(RULES).with("observability.prometheus.path", "/stats/prom").start().await;
     assert_eq!(hivemind_testkit::get(server.metrics, "/stats/prom").await.code, 200);
     assert_eq!(server.metrics().await.code, 404);

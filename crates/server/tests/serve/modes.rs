@@ -1,5 +1,4 @@
-//! Rules that only watch, rules that replace others, and the whole service watching:
-//! cases 22 to 24 and 47 to 49.
+//! Shadow rules, replacing rules, and global modes: cases 22 to 24 and 47 to 49.
 
 use hivemind_testkit::{Server, Setup, overall, request, statuses};
 
@@ -12,7 +11,7 @@ descriptors:
 ";
 
 #[tokio::test]
-async fn a_shadow_rule_says_ok_and_counts_what_it_would_have_refused() {
+async fn shadow_rule_answers_ok_and_counts_refusals() {
     // Seen failing on: `shadowed` of `Service::status` without its `!`.
     let server = Server::with_rules(SHADOW).await;
     for number in 1_u32..=25 {
@@ -29,7 +28,7 @@ async fn a_shadow_rule_says_ok_and_counts_what_it_would_have_refused() {
 }
 
 #[tokio::test]
-async fn a_rule_beside_a_shadow_rule_still_refuses() {
+async fn rule_next_to_a_shadow_rule_still_refuses() {
     let server = Server::with_rules(SHADOW).await;
     let mut much = request("d", "watched=x | watched=enforced");
     much.hits_addend = 3;
@@ -42,12 +41,12 @@ async fn a_rule_beside_a_shadow_rule_still_refuses() {
 }
 
 #[tokio::test]
-async fn one_descriptor_over_is_enough_wherever_it_stands() {
+async fn one_descriptor_over_limit_refuses_in_any_position() {
     let server = Server::with_rules(SHADOW).await;
     server.send(with_hits("watched=enforced", 3)).await;
-    for asked in ["watched=enforced | other=x", "other=x | watched=enforced"] {
-        let answer = server.ask("d", asked).await;
-        assert_eq!(overall(&answer), "OVER", "case 47: {asked}");
+    for descriptors in ["watched=enforced | other=x", "other=x | watched=enforced"] {
+        let answer = server.ask("d", descriptors).await;
+        assert_eq!(overall(&answer), "OVER", "case 47: {descriptors}");
         assert!(statuses(&answer).contains("none") && statuses(&answer).contains("OVER 3/DAY"));
     }
     let answer = server.ask("d", "watched=y | other=x | free=x").await;
@@ -64,7 +63,7 @@ fn with_hits(
 }
 
 #[tokio::test]
-async fn the_global_shadow_mode_lets_all_pass_and_its_statuses_tell_the_truth() {
+async fn global_shadow_mode_passes_with_true_statuses() {
     let server = Setup::rules(SHADOW).with("rate_limiting.shadow_mode", "true").start().await;
     for expected in ["OK 3/DAY, 0 left", "OVER 3/DAY"] {
         let answer = server.send(with_hits("watched=enforced", 3)).await;
@@ -74,12 +73,12 @@ async fn the_global_shadow_mode_lets_all_pass_and_its_statuses_tell_the_truth() 
     assert_eq!(page.metric("ratelimit_service_global_shadow_mode"), Some(1));
     let labels = "domain=\"d\",key1=\"watched_enforced\"";
     assert_eq!(server.counted("over_limit", labels).await, Some(3));
-    assert_eq!(server.counted("shadow_mode", labels).await, Some(0), "the rule itself does not watch");
+    assert_eq!(server.counted("shadow_mode", labels).await, Some(0), "the rule itself is not in shadow mode");
 }
 
 #[tokio::test]
-async fn a_rule_that_only_watches_says_ok_under_a_global_mode_too() {
-    // Seen failing on: the global modes overwriting that of the rule, as they did.
+async fn shadow_rule_answers_ok_under_global_modes_too() {
+    // Seen failing on: global modes that overwrite the rule's own mode.
     for mode in ["shadow_mode", "quota_mode"] {
         let server = Setup::rules(SHADOW).with(&format!("rate_limiting.{mode}"), "true").start().await;
         let answer = server.send(with_hits("watched=x", 22)).await;
@@ -89,7 +88,7 @@ async fn a_rule_that_only_watches_says_ok_under_a_global_mode_too() {
 }
 
 #[tokio::test]
-async fn the_global_shadow_mode_goes_before_the_global_quota_mode() {
+async fn global_shadow_mode_precedes_global_quota_mode() {
     let setup = Setup::rules(SHADOW).with("rate_limiting.shadow_mode", "true");
     let server = setup.with("rate_limiting.quota_mode", "true").start().await;
     let answer = server.send(with_hits("watched=enforced", 4)).await;
@@ -98,7 +97,7 @@ async fn the_global_shadow_mode_goes_before_the_global_quota_mode() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_switched_off_limits_nothing() {
+async fn disabled_rate_limiting_limits_nothing() {
     let server = Setup::rules(SHADOW).with("rate_limiting.enabled", "false").start().await;
     let answer = server.send(with_hits("watched=enforced | x=y", 100)).await;
     assert_eq!((overall(&answer), statuses(&answer).as_str()), ("OK", "none | none"));
@@ -116,14 +115,14 @@ descriptors:
 ";
 
 #[tokio::test]
-async fn a_replaced_limit_says_nothing_and_counts_nothing() {
+async fn replaced_limit_reports_and_counts_nothing() {
     let server = Server::with_rules(REPLACES).await;
-    for (asked, expected) in [
+    for (descriptors, expected) in [
         ("basic=x", "OK 2/DAY `basic`, 1 left"),
-        // In either order, and every limit of that name.
+        // In either order, and every limit with that name.
         ("basic=x | gold=x", "none | OK 9/DAY `gold`, 8 left"),
         ("gold=x | basic=x | also=x", "OK 9/DAY `gold`, 7 left | none | none"),
-        // Its counter is where it was.
+        // Its counter is unchanged.
         ("basic=x", "OK 2/DAY `basic`, 0 left"),
         ("basic=x | gold=x", "none | OK 9/DAY `gold`, 6 left"),
         // Replaced rules still replace: all names count.
@@ -132,7 +131,7 @@ async fn a_replaced_limit_says_nothing_and_counts_nothing() {
         ("free=x | strict=x", "none | OK 1/DAY, 0 left"),
         ("basic=x", "OVER 2/DAY `basic`"),
     ] {
-        assert_eq!(statuses(&server.ask("d", asked).await), expected, "{asked}");
+        assert_eq!(statuses(&server.ask("d", descriptors).await), expected, "{descriptors}");
     }
     assert_eq!(server.counted("total_hits", "domain=\"d\",key1=\"basic\"").await, Some(3));
     assert_eq!(server.counted("total_hits", "domain=\"d\",key1=\"also\"").await, Some(0));

@@ -1,4 +1,4 @@
-//! What a refused request leaves behind: the three ways of `on_refusal`.
+//! The effect of a refused request on its counters: the three values of `on_refusal`.
 
 use hivemind_testkit::{Server, Setup, overall, peek, request, statuses};
 
@@ -10,7 +10,7 @@ descriptors:
 - {key: sliding, rate_limit: {algorithm: sliding_window, unit: day, requests_per_unit: 4}}
 ";
 
-/// Three hits on each of two limits, of which the second has room for one.
+/// Three hits on each of two limits; the second has room for one.
 async fn refused_after_three(server: &Server) {
     for expected in ["OK", "OVER"] {
         let mut three = request("d", "wide=x | narrow=x");
@@ -24,7 +24,7 @@ async fn with(way: &str) -> Server {
 }
 
 #[tokio::test]
-async fn by_default_a_refusal_is_counted_where_it_was_refused_and_nowhere_else() {
+async fn refusal_is_counted_only_by_the_refusing_limit() {
     let server = Server::with_rules(RULES).await;
     refused_after_three(&server).await;
     assert_eq!(
@@ -34,7 +34,7 @@ async fn by_default_a_refusal_is_counted_where_it_was_refused_and_nowhere_else()
 }
 
 #[tokio::test]
-async fn a_refusal_can_be_counted_everywhere_as_the_reference_does() {
+async fn count_all_counts_refusals_on_every_limit() {
     let server = with("count_all").await;
     refused_after_three(&server).await;
     assert_eq!(
@@ -44,7 +44,7 @@ async fn a_refusal_can_be_counted_everywhere_as_the_reference_does() {
 }
 
 #[tokio::test]
-async fn a_refusal_can_be_counted_nowhere() {
+async fn count_none_counts_refusals_on_no_limit() {
     let server = with("count_none").await;
     refused_after_three(&server).await;
     let left = statuses(&server.send(peek("d", "wide=x | narrow=x")).await);
@@ -52,16 +52,16 @@ async fn a_refusal_can_be_counted_nowhere() {
 }
 
 #[tokio::test]
-async fn a_hammering_client_of_a_sliding_window_is_not_locked_out_for_ever() {
+async fn sliding_window_recovers_within_two_windows_of_refusals() {
     let server = Server::with_rules(RULES).await;
     let mut reset = 0;
     for _ in 0..50 {
         let answer = server.ask("d", "sliding=x").await;
         reset = answer.statuses[0].duration_until_reset.unwrap().seconds;
     }
-    // Two windows at most, however many refusals there were.
+    // At most two windows, however many refusals there were.
     assert!(reset <= 2 * 86_400, "{reset}");
-    // One more than the limit was recorded: so much given back, and there is room again.
+    // One more than the limit is recorded: after this refund there is room again.
     let mut back = request("d", "sliding=x");
     back.descriptors[0].hits_addend = Some(2);
     back.descriptors[0].is_negative_hits = true;

@@ -1,4 +1,4 @@
-//! Rules whose refusals count only together: case 51.
+//! Quota rules, whose refusals count only together: case 51.
 
 use hivemind_testkit::{Server, Setup, overall, request, statuses};
 
@@ -15,9 +15,9 @@ descriptors:
 ";
 
 #[tokio::test]
-async fn a_request_is_over_by_a_plain_rule_or_by_all_its_quotas() {
+async fn request_is_refused_by_a_plain_rule_or_by_all_quotas() {
     let server = Server::with_rules(RULES).await;
-    for (asked, expected) in [
+    for (descriptors, expected) in [
         ("quota=over | quota=over2", "OVER"),
         ("quota=over | quota=ok", "OK"),
         ("quota=ok | quota=over", "OK"),
@@ -26,7 +26,7 @@ async fn a_request_is_over_by_a_plain_rule_or_by_all_its_quotas() {
         ("plain=ok | quota=ok", "OK"),
         ("quota=over", "OVER"),
         ("quota=ok", "OK"),
-        // What matches no rule, or one without a limit, is no quota.
+        // A descriptor without a matching rule, or without a limit, is not a quota.
         ("quota=over | none=x", "OVER"),
         ("quota=over | free=x", "OVER"),
         ("quota=over | none=x | quota=ok", "OK"),
@@ -34,37 +34,37 @@ async fn a_request_is_over_by_a_plain_rule_or_by_all_its_quotas() {
         ("twice=x", "OVER"),
         ("twice=x | quota=ok", "OK"),
     ] {
-        let answer = server.ask("d", asked).await;
-        assert_eq!(overall(&answer), expected, "case 51: {asked} is {}", statuses(&answer));
-        for (descriptor, status) in asked.split(" | ").zip(statuses(&answer).split(" | ")) {
+        let answer = server.ask("d", descriptors).await;
+        assert_eq!(overall(&answer), expected, "case 51: {descriptors} is {}", statuses(&answer));
+        for (descriptor, status) in descriptors.split(" | ").zip(statuses(&answer).split(" | ")) {
             let over = descriptor.contains("over") || descriptor.contains("twice");
-            assert_eq!(status.starts_with("OVER"), over, "{descriptor} of {asked} is {status}");
+            assert_eq!(status.starts_with("OVER"), over, "{descriptor} of {descriptors} is {status}");
         }
     }
 }
 
 #[tokio::test]
-async fn in_the_global_quota_mode_every_descriptor_is_a_quota() {
+async fn global_quota_mode_makes_every_descriptor_a_quota() {
     // Seen failing on: `unmatched()` of `apply_global_modes` always false.
     let server = Setup::rules(RULES).with("rate_limiting.quota_mode", "true").start().await;
-    for (asked, expected) in [
+    for (descriptors, expected) in [
         ("plain=over | quota=over", "OVER"),
         ("plain=over | plain=ok", "OK"),
         ("plain=over", "OVER"),
         ("plain=over | quota=ok", "OK"),
-        // What matches nothing is a quota with room; what is unlimited is none.
+        // A descriptor without a rule is a quota with room; an unlimited one is not.
         ("plain=over | none=x", "OK"),
         ("none=x", "OK"),
         ("plain=over | free=x", "OVER"),
     ] {
-        let answer = server.ask("d", asked).await;
-        assert_eq!(overall(&answer), expected, "case 51: {asked} is {}", statuses(&answer));
+        let answer = server.ask("d", descriptors).await;
+        assert_eq!(overall(&answer), expected, "case 51: {descriptors} is {}", statuses(&answer));
     }
     assert_eq!(server.counted("shadow_mode", "domain=\"d\",key1=\"plain_over\"").await, Some(0));
 }
 
 #[tokio::test]
-async fn a_quota_that_is_over_is_not_spent_on_while_another_has_room() {
+async fn exhausted_quota_is_not_charged_while_another_has_room() {
     let server = Server::with_rules(RULES).await;
     let mut both = request("d", "quota=a | quota=b");
     both.descriptors[0].hits_addend = Some(50);

@@ -1,4 +1,4 @@
-//! Rules follow their files, whichever way those change, and a broken file changes nothing.
+//! Rule reloads: files are followed however they change, and an invalid file changes nothing.
 
 use hivemind_testkit::{Server, Setup, get, statuses};
 use std::path::Path;
@@ -14,7 +14,7 @@ async fn limit(server: &Server) -> String {
 }
 
 #[tokio::test]
-async fn a_file_that_is_written_is_loaded() {
+async fn rewritten_rule_file_is_loaded() {
     let mut server = Server::with_rules(&rules(5)).await;
     assert_eq!(limit(&server).await, "OK 5/DAY, 5 left");
     std::fs::write(server.path().join("rules.yaml"), rules(6)).unwrap();
@@ -24,7 +24,7 @@ async fn a_file_that_is_written_is_loaded() {
 }
 
 #[tokio::test]
-async fn a_file_that_another_is_renamed_onto_is_loaded_again_and_again() {
+async fn renamed_over_rule_file_is_loaded_every_time() {
     let mut server = Server::with_rules(&rules(5)).await;
     for requests in 6..9 {
         let next = server.path().join("next");
@@ -36,11 +36,11 @@ async fn a_file_that_another_is_renamed_onto_is_loaded_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_file_given_by_its_name_alone_is_followed_too() {
-    // Seen failing on: the folder of `rules.yaml` taken for none, as it was.
+async fn rule_file_given_without_folder_is_followed() {
+    // Seen failing on: the folder of `rules.yaml` taken as an empty path.
     let setup = Setup::rules(&rules(5)).rules_as_given("rules.yaml");
     let mut server = setup.start().await;
-    // The first change may be found by the look at the start; those after it are not.
+    // The first change may be found by the initial scan; those after it are not.
     for requests in 6..9 {
         std::fs::write(server.path().join("rules.yaml"), rules(requests)).unwrap();
         server.log.next("rules loaded").await;
@@ -48,7 +48,7 @@ async fn a_file_given_by_its_name_alone_is_followed_too() {
     }
 }
 
-/// A version of a `ConfigMap`'s contents, put in force as the kubelet does it.
+/// Publishes a version of a `ConfigMap` volume, as the kubelet does it.
 fn swap(volume: &Path, version: &str, text: &str) {
     use std::os::unix::fs::symlink;
     std::fs::create_dir_all(volume.join(version)).unwrap();
@@ -58,7 +58,7 @@ fn swap(volume: &Path, version: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn a_config_map_is_followed_from_version_to_version() {
+async fn config_map_updates_are_followed() {
     // As a folder, and as one file in it.
     for given in ["volume", "volume/rules.yaml"] {
         let setup = Setup::new().rules_at(given);
@@ -79,7 +79,7 @@ async fn a_config_map_is_followed_from_version_to_version() {
 }
 
 #[tokio::test]
-async fn files_that_come_and_go_in_a_folder_are_followed() {
+async fn added_and_removed_files_in_a_folder_are_followed() {
     let setup = Setup::new().rules_at("rules");
     setup.write("rules/one.yaml", &rules(5));
     let mut server = setup.start().await;
@@ -94,7 +94,7 @@ async fn files_that_come_and_go_in_a_folder_are_followed() {
 }
 
 #[tokio::test]
-async fn sighup_loads_the_rules_anew_even_unchanged() {
+async fn sighup_reloads_unchanged_rules() {
     let mut server = Server::with_rules(&rules(5)).await;
     server.signal("HUP").await;
     server.log.next("rules loaded").await;
@@ -103,8 +103,8 @@ async fn sighup_loads_the_rules_anew_even_unchanged() {
 }
 
 #[tokio::test]
-async fn the_interval_finds_what_no_event_tells_of() {
-    // The folder on the way to the file is swapped, so nothing happens in the one that is watched.
+async fn reload_interval_finds_changes_without_events() {
+    // The folder on the path to the file is replaced, so the watched one has no event.
     let setup =
         Setup::new().rules_at("current/rules.yaml").with("rate_limiting.config_reload_interval", "100ms");
     setup.write("first/rules.yaml", &rules(5));
@@ -121,7 +121,7 @@ async fn the_interval_finds_what_no_event_tells_of() {
 }
 
 #[tokio::test]
-async fn a_changed_limit_keeps_its_counter() {
+async fn changed_limit_keeps_its_counter() {
     // Seen failing on: `InForce::new` with new statistics in place of `stats.of`.
     let mut server = Server::with_rules(&rules(5)).await;
     for _ in 0..3 {
@@ -132,25 +132,21 @@ async fn a_changed_limit_keeps_its_counter() {
         server.log.next("rules loaded").await;
         assert_eq!(limit(&server).await, expected);
     }
-    assert_eq!(
-        server.counted("total_hits", "domain=\"d\",key1=\"k\"").await,
-        Some(3),
-        "nor are statistics lost"
-    );
+    assert_eq!(server.counted("total_hits", "domain=\"d\",key1=\"k\"").await, Some(3), "statistics are kept");
 }
 
 #[tokio::test]
-async fn a_broken_file_changes_nothing_is_told_everywhere_and_mended() {
-    // Seen failing on: `Reloader::reload` putting an empty ruleset in force on an error.
+async fn invalid_file_changes_nothing_and_is_reported_until_fixed() {
+    // Seen failing on: `Reloader::reload` activating an empty rule set on an error.
     let mut server = Server::with_rules(&rules(5)).await;
     server.ask("d", "k=x").await;
     let file = server.path().join("rules.yaml");
     std::fs::write(&file, rules(5).replace("unit: day", "unit: fortnight")).unwrap();
     let line = server.log.next("fortnight").await;
-    assert!(line.contains("rules.yaml:3:") && line.contains("ERROR"), "its place: {line}");
+    assert!(line.contains("rules.yaml:3:") && line.contains("ERROR"), "the place is logged: {line}");
     assert_eq!(limit(&server).await, "OK 5/DAY, 4 left");
     let page = get(server.admin, "/readyz").await;
-    assert_eq!(page.code, 200, "those from before serve");
+    assert_eq!(page.code, 200, "the previous rules stay active");
     for part in ["ready\n", "invalid", "rules.yaml:3:", "unknown unit `fortnight`", "one of: second"] {
         assert!(page.body.contains(part), "`{part}` is missing in {}", page.body);
     }
@@ -165,7 +161,7 @@ async fn a_broken_file_changes_nothing_is_told_everywhere_and_mended() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_removed_changes_nothing_until_it_is_back() {
+async fn removed_file_changes_nothing_until_it_is_back() {
     let mut server = Server::with_rules(&rules(5)).await;
     let file = server.path().join("rules.yaml");
     std::fs::remove_file(&file).unwrap();
@@ -177,29 +173,29 @@ async fn a_file_that_is_removed_changes_nothing_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn looking_at_the_rules_is_no_reason_to_look_again() {
-    // Seen failing on: events of reading taken for changes, as they were: 20 looks a second.
+async fn reading_the_rules_does_not_trigger_a_reload() {
+    // Seen failing on: read events taken for changes: 20 scans per second.
     let mut server = Server::with_rules(&rules(5)).await;
     server.signal("HUP").await;
     server.log.next("rules loaded").await;
     let watch = notify_reads(&server.path().join("rules.yaml"));
-    // Nothing happening is no event to wait for; so much quiet would hold several looks, each an event.
+    // No event marks it; this time would hold several scans, each with an event.
     let quiet = tokio::time::timeout(std::time::Duration::from_millis(400), std::future::pending::<()>());
     assert!(quiet.await.is_err());
     let reads = watch.1.try_iter().count();
     assert!(reads <= 2, "{reads} events of reading");
 }
 
-/// Events of reading on a file.
+/// Counts read events of a file.
 fn notify_reads(file: &Path) -> (notify::RecommendedWatcher, std::sync::mpsc::Receiver<notify::Event>) {
     use notify::Watcher;
-    let (tell, told) = std::sync::mpsc::channel();
-    let tell = move |event: notify::Result<notify::Event>| {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let send = move |event: notify::Result<notify::Event>| {
         if let Ok(event) = event {
-            let _ = tell.send(event); // Nobody counts any more.
+            let _ = sender.send(event); // Fails after the end of the test.
         }
     };
-    let mut watcher = notify::recommended_watcher(tell).unwrap();
+    let mut watcher = notify::recommended_watcher(send).unwrap();
     watcher.watch(file, notify::RecursiveMode::NonRecursive).unwrap();
-    (watcher, told)
+    (watcher, receiver)
 }

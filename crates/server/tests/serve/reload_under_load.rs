@@ -1,4 +1,4 @@
-//! Rules are swapped while calls come in from several connections: none fails, none is lost.
+//! Reloads under load from several connections: no call fails, and no hit is lost.
 
 use hivemind_testkit::{Setup, peek, request, within};
 use std::sync::Arc;
@@ -8,18 +8,18 @@ const CONNECTIONS: u64 = 4;
 const RELOADS: u32 = 25;
 
 fn rules(version: u32) -> String {
-    // Every version has other neighbours, so that places in the tree move; and now and then it is broken.
-    let neighbours = (0..version % 7).map(|number| format!("- key: n{version}-{number}\n"));
-    let neighbours = neighbours.collect::<Vec<_>>().concat();
+    // Every version has other rules around this one, so that tree positions change; some versions are invalid.
+    let others = (0..version % 7).map(|number| format!("- key: n{version}-{number}\n"));
+    let others = others.collect::<Vec<_>>().concat();
     let limit = 1_000_000 + version;
     format!(
-        "domain: d\ndescriptors:\n{neighbours}- {{key: k, rate_limit: {{unit: day, requests_per_unit: {limit}}}}}\n"
+        "domain: d\ndescriptors:\n{others}- {{key: k, rate_limit: {{unit: day, requests_per_unit: {limit}}}}}\n"
     )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_call_fails_and_no_count_is_lost_while_rules_are_swapped() {
-    // Seen failing on: a refused file that leaves no rules in force.
+async fn reloads_under_load_fail_no_call_and_lose_no_hit() {
+    // Seen failing on: a rejected file that leaves no active rules.
     let mut server = Setup::rules(&rules(0)).start().await;
     let stop = Arc::new(AtomicBool::new(false));
     let calls = Arc::new(AtomicU64::new(0));
@@ -57,22 +57,22 @@ async fn no_call_fails_and_no_count_is_lost_while_rules_are_swapped() {
     stop.store(true, Ordering::Relaxed);
     within("the callers", callers.join_all()).await;
 
-    let asked = calls.load(Ordering::Relaxed);
+    let sent = calls.load(Ordering::Relaxed);
     let answer = server.send(peek("d", "k=x")).await;
     let left = u64::from(answer.statuses[0].limit_remaining);
-    assert_eq!(left, u64::from(1_000_000 + RELOADS) - asked, "every call is counted once");
-    assert_eq!(server.counted("total_hits", "domain=\"d\",key1=\"k\"").await, Some(asked));
+    assert_eq!(left, u64::from(1_000_000 + RELOADS) - sent, "every call is counted once");
+    assert_eq!(server.counted("total_hits", "domain=\"d\",key1=\"k\"").await, Some(sent));
     let page = server.metrics().await;
     assert_eq!(page.metric("ratelimit_service_config_load_error"), Some(u64::from(RELOADS / 5)));
     assert_eq!(page.metric("ratelimit_service_config_load_success"), Some(u64::from(1 + RELOADS)));
 }
 
 #[tokio::test]
-async fn a_folder_in_which_something_always_happens_is_looked_at_all_the_same() {
-    // Seen failing on: waiting for quiet without an end, as it did.
+async fn continuously_changing_folder_is_still_reloaded() {
+    // Seen failing on: waiting endlessly for a quiet period.
     let mut server = Setup::rules(&rules(0)).start().await;
     let (file, noise) = (server.path().join("rules.yaml"), server.path().join("noise.log"));
-    // The look at the start is over when this change has been found and the next one too.
+    // The initial scan is over when this change and the next one have been found.
     for version in 1..=2 {
         std::fs::write(&file, rules(version)).unwrap();
         server.log.next("rules loaded").await;

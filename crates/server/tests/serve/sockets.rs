@@ -1,4 +1,4 @@
-//! Where it listens: ports in use, Unix sockets, sockets left behind.
+//! Listening sockets: ports in use, Unix sockets, and leftover socket files.
 
 use hivemind_testkit::{Client, Page, Server, Setup, request, statuses, within};
 use std::os::unix::fs::FileTypeExt;
@@ -9,7 +9,7 @@ use tonic::transport::Endpoint;
 const RULES: &str = "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: 9}}\n";
 
 #[tokio::test]
-async fn a_port_in_use_is_one_clear_line() {
+async fn port_in_use_is_reported_in_one_line() {
     for key in ["grpc_port", "admin_port", "metrics_port"] {
         let taken = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = taken.local_addr().unwrap().port().to_string();
@@ -42,7 +42,7 @@ async fn page(server: &Server, path: &str) -> Page {
 }
 
 #[tokio::test]
-async fn a_unix_socket_and_a_port_are_one_service() {
+async fn unix_socket_and_port_serve_the_same_counters() {
     let mut server = with_sockets().start().await;
     assert_eq!(over(&server.path().join("grpc.sock")).await, "OK 9/DAY, 8 left");
     assert_eq!(statuses(&server.ask("d", "k=x").await), "OK 9/DAY, 7 left");
@@ -54,7 +54,7 @@ async fn a_unix_socket_and_a_port_are_one_service() {
 }
 
 #[tokio::test]
-async fn a_socket_that_was_left_behind_is_replaced() {
+async fn leftover_socket_file_is_replaced() {
     let setup = with_sockets();
     let path = setup.path().join("grpc.sock");
     drop(UnixListener::bind(&path).unwrap());
@@ -65,7 +65,7 @@ async fn a_socket_that_was_left_behind_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_socket_that_another_process_answers_on_is_left_alone() {
+async fn socket_of_a_running_process_is_not_replaced() {
     let setup = with_sockets();
     let path = setup.path().join("grpc.sock");
     let other = UnixListener::bind(&path).unwrap();
@@ -76,7 +76,7 @@ async fn a_socket_that_another_process_answers_on_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_socket_is_not_overwritten() {
+async fn regular_file_at_the_socket_path_is_not_overwritten() {
     let setup = with_sockets();
     setup.write("grpc.sock", "precious");
     let (status, _, error) = setup.fail().await;

@@ -1,4 +1,4 @@
-//! Values with a `*`: what they match, and who shares a counter.
+//! Values with a `*`: what they match, and which values share a counter.
 
 use hivemind_testkit::{Server, statuses};
 
@@ -15,15 +15,15 @@ descriptors:
   share_threshold: true
   descriptors: [ {key: user, rate_limit: {unit: day, requests_per_unit: 3}} ]
 - {key: all, value: '*', rate_limit: {unit: day, requests_per_unit: 8}}
-- {key: shown, value: 'v*', value_to_metric: true, rate_limit: {unit: day, requests_per_unit: 9}}
+- {key: reported, value: 'v*', value_to_metric: true, rate_limit: {unit: day, requests_per_unit: 9}}
 - {key: plain, value_to_metric: true, descriptors: [ {key: leaf, rate_limit: {unit: day, requests_per_unit: 9}} ]}
 - {key: hidden, value: 'v*', value_to_metric: true, share_threshold: true, rate_limit: {unit: day, requests_per_unit: 9}}
 ";
 
 #[tokio::test]
-async fn a_star_stands_for_any_text_and_stands_anywhere() {
+async fn star_matches_any_text_in_any_position() {
     let server = Server::with_rules(RULES).await;
-    for (asked, expected) in [
+    for (descriptors, expected) in [
         ("path=/a/b/c", "OK 5/DAY, 4 left"),
         ("path=/a/b/b/c", "OK 5/DAY, 4 left"),
         ("path=/a//c", "OK 5/DAY, 4 left"),
@@ -36,46 +36,46 @@ async fn a_star_stands_for_any_text_and_stands_anywhere() {
         ("all=", "OK 8/DAY, 7 left"),
         ("all=anything/at=all", "OK 8/DAY, 7 left"),
     ] {
-        assert_eq!(statuses(&server.ask("d", asked).await), expected, "{asked}");
+        assert_eq!(statuses(&server.ask("d", descriptors).await), expected, "{descriptors}");
     }
 }
 
 #[tokio::test]
-async fn each_value_has_a_counter_of_its_own_unless_the_threshold_is_shared() {
+async fn wildcard_values_have_own_counters_unless_shared() {
     let server = Server::with_rules(RULES).await;
-    for (asked, expected) in [
+    for (descriptors, expected) in [
         ("own=bot1", "OK 3/DAY, 2 left"),
         ("own=bot2", "OK 3/DAY, 2 left"),
         ("shared=bot1", "OK 3/DAY, 2 left"),
         ("shared=bot2", "OK 3/DAY, 1 left"),
         ("shared=bot1", "OK 3/DAY, 0 left"),
         ("shared=bot3", "OVER 3/DAY"),
-        // At a level above the limit, too; and the user is not shared.
+        // The same for a level above the limit; the user is not shared.
         ("tenant=acme-1 user=ada", "OK 3/DAY, 2 left"),
         ("tenant=acme-2 user=ada", "OK 3/DAY, 1 left"),
         ("tenant=acme-2 user=bob", "OK 3/DAY, 2 left"),
     ] {
-        assert_eq!(statuses(&server.ask("d", asked).await), expected, "{asked}");
+        assert_eq!(statuses(&server.ask("d", descriptors).await), expected, "{descriptors}");
     }
 }
 
 #[tokio::test]
-async fn two_descriptors_of_one_request_on_one_shared_counter_are_both_counted() {
+async fn descriptors_sharing_a_counter_are_both_counted() {
     let server = Server::with_rules(RULES).await;
     let answer = server.ask("d", "shared=bot1 | shared=bot2").await;
     assert_eq!(statuses(&answer), "OK 3/DAY, 2 left | OK 3/DAY, 1 left");
 }
 
 #[tokio::test]
-async fn statistics_name_the_pattern_or_the_value_as_the_rule_says() {
+async fn statistics_are_labeled_by_pattern_or_value_as_configured() {
     let server = Server::with_rules(RULES).await;
-    for (asked, labels) in [
+    for (descriptors, labels) in [
         ("own=bot1", "domain=\"d\",key1=\"own_bot*\""),
-        ("shown=v1", "domain=\"d\",key1=\"shown_v1\""),
+        ("reported=v1", "domain=\"d\",key1=\"reported_v1\""),
         ("plain=p leaf=l", "domain=\"d\",key1=\"plain_p\",key2=\"leaf\""),
         ("hidden=v1", "domain=\"d\",key1=\"hidden_v*\""),
     ] {
-        server.ask("d", asked).await;
-        assert_eq!(server.counted("total_hits", labels).await, Some(1), "{asked}");
+        server.ask("d", descriptors).await;
+        assert_eq!(server.counted("total_hits", labels).await, Some(1), "{descriptors}");
     }
 }

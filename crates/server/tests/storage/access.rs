@@ -1,62 +1,62 @@
-//! The ways to a Redis that is not open to everybody: passwords, a Unix socket, TLS.
+//! Access to a protected Redis: passwords, users, a Unix socket, TLS.
 
-use crate::nodes::{node, said};
+use crate::nodes::{node, verdicts};
 use hivemind_testkit::redis::{Redis, free_port};
 use hivemind_testkit::{Server, Setup};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::os::unix::fs::PermissionsExt;
 
-async fn shares(setup: Setup) {
-    serves(setup.start().await).await;
+async fn assert_shares(setup: Setup) {
+    assert_serves(setup.start().await).await;
 }
 
-async fn serves(mut node: Server) {
+async fn assert_serves(mut node: Server) {
     node.log.next("shared store connected").await;
-    assert_eq!(said(&node, "closed=x", 4).await, ["OK", "OK", "OK", "OVER"]);
+    assert_eq!(verdicts(&node, "closed=x", 4).await, ["OK", "OK", "OK", "OVER"]);
     assert!(crate::nodes::metric(&node, "script_calls_total").await >= 3);
 }
 
 #[tokio::test]
-async fn a_password_is_read_from_its_file_and_told_nobody() {
+async fn password_is_read_from_file_and_never_logged() {
     let redis = Redis::start_with(&["--requirepass", "hunter2"]).await;
     let setup = node(&redis.url());
     setup.write("password", "hunter2\n");
-    shares(setup.with("storage.redis.password_file", "password")).await;
-    // Without it, it is as if Redis were not there; the log says why.
+    assert_shares(setup.with("storage.redis.password_file", "password")).await;
+    // Without the password the store counts as unreachable; the log has the reason.
     let mut node = node(&redis.url()).start().await;
-    let told = node.log.next("shared store unreachable").await;
-    assert!(told.contains("NOAUTH") || told.to_lowercase().contains("auth"), "{told}");
+    let line = node.log.next("shared store unreachable").await;
+    assert!(line.contains("NOAUTH") || line.to_lowercase().contains("auth"), "{line}");
     let setup = crate::nodes::node(&redis.url());
     setup.write("password", "hunter3\n");
     let mut node = setup.with("storage.redis.password_file", "password").start().await;
-    let told = node.log.next("shared store unreachable").await;
-    assert!(!told.contains("hunter3"), "{told}");
+    let line = node.log.next("shared store unreachable").await;
+    assert!(!line.contains("hunter3"), "{line}");
 }
 
 #[tokio::test]
-async fn a_password_file_that_is_not_there_ends_the_start_with_its_name() {
+async fn missing_password_file_prevents_start_and_is_named() {
     let setup = node("redis://192.0.2.1:6379").with("storage.redis.password_file", "/nowhere/password");
-    let (status, _, told) = setup.fail().await;
+    let (status, _, line) = setup.fail().await;
     assert!(!status.success());
-    assert!(told.contains("`storage.redis.password_file`: /nowhere/password cannot be read"), "{told}");
+    assert!(line.contains("`storage.redis.password_file`: /nowhere/password cannot be read"), "{line}");
 }
 
 #[tokio::test]
-async fn a_user_has_its_own_password() {
+async fn redis_user_with_password_is_supported() {
     let redis = Redis::start().await;
     let user = ["acl", "setuser", "node", "on", ">hunter2", "~*", "+@all"];
     assert_eq!(redis.command(&user).await.trim(), "OK");
     assert_eq!(redis.command(&["acl", "setuser", "default", "off"]).await.trim(), "OK");
     let setup = node(&redis.url()).with("storage.redis.username", "node");
     setup.write("password", "hunter2");
-    shares(setup.with("storage.redis.password_file", "password")).await;
+    assert_shares(setup.with("storage.redis.password_file", "password")).await;
 }
 
 #[tokio::test]
-async fn redis_is_reached_by_a_unix_socket() {
+async fn redis_is_reached_through_a_unix_socket() {
     let redis = Redis::start_with(&["--unixsocket", "redis.sock"]).await;
     let path = redis.path().join("redis.sock");
-    shares(node(&format!("redis+unix://{}", path.display()))).await;
+    assert_shares(node(&format!("redis+unix://{}", path.display()))).await;
 }
 
 struct Certificates {
@@ -68,7 +68,7 @@ struct Certificates {
 fn certificates() -> Certificates {
     let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // Of another name than what it signs, or that would look self-signed.
+    // With another name than the CA, because equal names would look self-signed.
     params.distinguished_name.push(DnType::CommonName, "an authority");
     let ca_key = KeyPair::generate().unwrap();
     let ca = params.self_signed(&ca_key).unwrap();
@@ -80,7 +80,7 @@ fn certificates() -> Certificates {
 }
 
 #[tokio::test]
-async fn redis_is_reached_by_tls_with_a_certificate_on_either_side() {
+async fn redis_is_reached_over_mutual_tls() {
     let made = certificates();
     let port = free_port().to_string();
     let mut redis = Redis::new(&[
@@ -107,12 +107,12 @@ async fn redis_is_reached_by_tls_with_a_certificate_on_either_side() {
         setup.with("storage.redis.tls.ca", "ca.pem")
     };
     let setup = with_files(node(&url)).with("storage.redis.tls.cert", "node.pem");
-    let everybody = std::fs::Permissions::from_mode(0o644);
-    std::fs::set_permissions(setup.path().join("node.key"), everybody).unwrap();
+    let world_readable = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(setup.path().join("node.key"), world_readable).unwrap();
     let mut node = setup.with("storage.redis.tls.key", "node.key").start().await;
     node.log.next("`storage.redis.tls.key`: everybody on this machine can read node.key").await;
-    serves(node).await;
-    // A server whose CA nobody trusts is not talked to.
+    assert_serves(node).await;
+    // A server of an untrusted CA gets no commands.
     let setup = crate::nodes::node(&url);
     let stranger = certificates();
     setup.write("ca.pem", &stranger.ca);

@@ -1,11 +1,11 @@
-//! Nodes that share their limits in a cluster of three, and nodes that lease.
+//! Nodes that share limits in a Redis cluster of three, and nodes with leases.
 
-use crate::nodes::{PATIENT_MS, fallbacks, metric, node, until_metric};
+use crate::nodes::{LONG_TIMEOUT_MS, fallbacks, metric, node, until_metric};
 use crate::sharing::passed;
 use hivemind_testkit::redis::{Redis, free_port};
 use hivemind_testkit::{Server, Setup, within};
 
-/// Three servers that each have a third of the slots and know of one another.
+/// Three servers that each own a third of the slots and know each other.
 async fn cluster() -> Vec<Redis> {
     let mut servers = Vec::new();
     for slots in [["0", "5460"], ["5461", "10922"], ["10923", "16383"]] {
@@ -40,7 +40,7 @@ async fn cluster() -> Vec<Redis> {
 async fn two(setup: impl Fn() -> Setup) -> Vec<Server> {
     let mut nodes = Vec::new();
     for _ in 0..2 {
-        let mut node = setup().with("storage.redis.timeout_ms", PATIENT_MS).start().await;
+        let mut node = setup().with("storage.redis.timeout_ms", LONG_TIMEOUT_MS).start().await;
         node.log.next("shared store connected").await;
         nodes.push(node);
     }
@@ -48,10 +48,10 @@ async fn two(setup: impl Fn() -> Setup) -> Vec<Server> {
 }
 
 #[tokio::test]
-async fn nodes_share_a_limit_in_a_cluster() {
+async fn nodes_share_a_limit_in_a_redis_cluster() {
     let servers = cluster().await;
     for server in &servers {
-        // All that the guide says a user needs, and no more.
+        // Exactly the permissions that the guide lists.
         let user = ["acl", "setuser", "node", "on", ">hunter2", "~hivemind:ratelimit:*"];
         let may =
             ["+evalsha", "+eval", "+get", "+set", "+pttl", "+del", "+time", "+@connection", "+cluster|slots"];
@@ -80,15 +80,17 @@ async fn nodes_share_a_limit_in_a_cluster() {
 }
 
 #[tokio::test]
-async fn nodes_that_lease_admit_no_more_than_the_limit_and_ask_less() {
+async fn leasing_nodes_hold_the_limit_with_fewer_round_trips() {
     let redis = Redis::start().await;
     let nodes = two(|| {
         let setup = node(&redis.url()).with("storage.redis.lease.enabled", "true");
-        // Or what is refused while another node holds a slice would be counted too, and less than the limit pass.
+        // Otherwise hits refused because of another node's lease would count too, and less than the limit would
+        // pass.
         setup.with("rate_limiting.on_refusal", "count_none")
     })
     .await;
-    // What a node holds unspent is refused elsewhere until it is given back; then all of the limit was admitted.
+    // Hits leased by one node are refused elsewhere until they are returned; in the end the whole limit was
+    // admitted.
     let mut admitted = 0;
     within("all of the limit", async {
         while admitted < 100 {

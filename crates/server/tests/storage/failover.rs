@@ -1,7 +1,7 @@
-//! A master that dies under load, and sentinels that make its replica the master.
+//! Failover under load: a master dies, and sentinels promote its replica.
 
 use crate::load::Load;
-use crate::nodes::{fallbacks, node, said, until_metric};
+use crate::nodes::{fallbacks, node, until_metric, verdicts};
 use hivemind_testkit::redis::{Redis, free_port};
 use hivemind_testkit::within;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ struct Sentinel {
 }
 
 impl Sentinel {
-    /// One sentinel that decides alone, so that a failover takes no vote.
+    /// One sentinel with a quorum of one, so that a failover needs no vote.
     async fn start(master: &Redis) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = free_port();
@@ -33,7 +33,7 @@ impl Sentinel {
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut sentinel = Self { _folder: folder, _child: child, lines, port };
-        // It has found the replica by asking the master.
+        // It has discovered the replica through the master.
         sentinel.next("+slave slave").await;
         sentinel
     }
@@ -51,9 +51,9 @@ impl Sentinel {
     }
 }
 
-// Seen failing on: sentinels asked as a single server is.
+// Seen failing on: sentinels treated as a single server.
 #[tokio::test]
-async fn nodes_follow_the_sentinels_to_the_new_master_under_load() {
+async fn nodes_follow_sentinels_to_the_new_master_under_load() {
     let mut master = Redis::start().await;
     let replica = Redis::start_with(&["--replicaof", "127.0.0.1", &master.port.to_string()]).await;
     let mut sentinel = Sentinel::start(&master).await;
@@ -65,13 +65,13 @@ async fn nodes_follow_the_sentinels_to_the_new_master_under_load() {
     load.answered(100).await;
     master.kill().await;
     node.log.next("shared store lost").await;
-    assert_eq!(said(&node, "closed=x", 2).await, ["OVER"; 2]);
+    assert_eq!(verdicts(&node, "closed=x", 2).await, ["OVER"; 2]);
     sentinel.next("+switch-master").await;
     node.log.next("shared store reconnected").await;
     until_metric(&node, "up", |up| up == 1).await;
     load.answered(100).await;
     assert_eq!(load.end().await.over, 0);
     assert!(fallbacks(&node, "open").await > 0);
-    assert_eq!(said(&node, "closed=y", 4).await, ["OK", "OK", "OK", "OVER"]);
+    assert_eq!(verdicts(&node, "closed=y", 4).await, ["OK", "OK", "OK", "OVER"]);
     assert!(replica.command(&["--scan"]).await.contains("closed"), "the new master counts");
 }

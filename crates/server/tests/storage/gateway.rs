@@ -1,6 +1,6 @@
-//! Gateways that share their limits in Redis: each a process of its own, before one app.
+//! Gateways that share limits in Redis: each a process of its own, in front of one app.
 
-use crate::nodes::{PATIENT_MS, TIMEOUT_MS};
+use crate::nodes::{LONG_TIMEOUT_MS, TIMEOUT_MS};
 use hivemind_testkit::app::app;
 use hivemind_testkit::redis::Redis;
 use hivemind_testkit::{Log, get};
@@ -14,12 +14,12 @@ struct Gateway {
     _child: Child,
     address: SocketAddr,
     log: Log,
-    /// Read on, or the log of refusals would have nowhere to go.
+    /// Read continuously, because a full pipe would block the process.
     _screen: Log,
 }
 
 impl Gateway {
-    /// One that has found its Redis.
+    /// A gateway that is connected to its Redis.
     async fn start(app: SocketAddr, redis: &Redis, limit: u32, (on_error, timeout_ms): (&str, &str)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hivemind.yaml");
@@ -46,7 +46,7 @@ gateway:
         Self { _folder: folder, _child: child, address, log, _screen: screen }
     }
 
-    /// What so many requests in turn are answered with.
+    /// The status codes of this many requests in sequence.
     async fn codes(&self, times: usize) -> Vec<u16> {
         let mut codes = Vec::new();
         for _ in 0..times {
@@ -57,9 +57,9 @@ gateway:
 }
 
 #[tokio::test]
-async fn two_gateways_admit_exactly_the_limit_together() {
+async fn two_gateways_together_admit_exactly_the_limit() {
     let (app, redis) = (app().await, Redis::start().await);
-    let policy = ("closed", PATIENT_MS);
+    let policy = ("closed", LONG_TIMEOUT_MS);
     let gateways =
         [Gateway::start(app, &redis, 10, policy).await, Gateway::start(app, &redis, 10, policy).await];
     let mut running = JoinSet::new();
@@ -75,7 +75,7 @@ async fn two_gateways_admit_exactly_the_limit_together() {
 }
 
 #[tokio::test]
-async fn a_gateway_holds_to_its_policy_while_redis_is_away_and_joins_when_it_is_back() {
+async fn gateway_applies_on_error_until_redis_is_back() {
     for (on_error, expected) in
         [("open", [200; 5]), ("closed", [503; 5]), ("local", [200, 200, 200, 429, 429])]
     {

@@ -1,6 +1,6 @@
-//! What an operator does to a key whose counters are in Redis.
+//! Operator actions on keys whose counters are in Redis.
 
-use crate::nodes::{PATIENT_MS, node, nodes, said};
+use crate::nodes::{LONG_TIMEOUT_MS, node, nodes, verdicts};
 use hivemind_testkit::redis::Redis;
 use hivemind_testkit::{Server, get, overall, post, statuses};
 use serde_json::{Value, json};
@@ -9,29 +9,33 @@ fn key(name: &str) -> Value {
     json!({"domain": "d", "entries": [{"key": name, "value": "a"}]})
 }
 
-async fn asked(node: &Server, what: &str, body: &Value) -> (u16, Value) {
+async fn post_key(node: &Server, what: &str, body: &Value) -> (u16, Value) {
     let page = post(node.admin, &format!("/api/v1/keys/{what}"), &body.to_string()).await;
     (page.code, serde_json::from_str(&page.body).unwrap())
 }
 
 async fn limit(node: &Server, what: &str, body: &Value) -> Value {
-    let (code, answer) = asked(node, what, body).await;
+    let (code, answer) = post_key(node, what, body).await;
     assert_eq!(code, 200, "{answer}");
     answer["limits"][0].clone()
 }
 
-// Seen failing on: counters of the node's own memory looked at; a forgotten counter of memory alone.
+// Seen failing on: a lookup in the node's own memory; a reset of memory only.
 #[tokio::test]
-async fn a_key_is_looked_up_reset_and_given_back_to_for_all_nodes() {
+async fn key_lookup_reset_and_grant_apply_to_all_nodes() {
     let redis = Redis::start().await;
-    let nodes = nodes(2, &redis, PATIENT_MS).await;
+    let nodes = nodes(2, &redis, LONG_TIMEOUT_MS).await;
     for name in ["plain", "bucket", "sliding"] {
         for node in [0, 1, 0] {
             nodes[node].ask("d", &format!("{name}=a")).await;
         }
         for node in &nodes {
             assert_eq!(limit(node, "lookup", &key(name)).await["remaining"], 97, "{name}");
-            assert_eq!(limit(node, "lookup", &key(name)).await["remaining"], 97, "{name}: it spends nothing");
+            assert_eq!(
+                limit(node, "lookup", &key(name)).await["remaining"],
+                97,
+                "{name}: a lookup spends nothing"
+            );
         }
         let mut grant = key(name);
         grant["extra"] = 2.into();
@@ -40,14 +44,14 @@ async fn a_key_is_looked_up_reset_and_given_back_to_for_all_nodes() {
         let given = limit(&nodes[0], "grant", &grant).await;
         assert_eq!((&given["granted"], &given["remaining"]), (&json!(1), &json!(100)), "{name}: {given}");
         nodes[0].ask("d", &format!("{name}=a")).await;
-        assert_eq!(asked(&nodes[1], "reset", &key(name)).await, (200, json!({"reset": 1})));
+        assert_eq!(post_key(&nodes[1], "reset", &key(name)).await, (200, json!({"reset": 1})));
         assert!(statuses(&nodes[0].ask("d", &format!("{name}=a")).await).ends_with("99 left"), "{name}");
     }
 }
 
-// Seen failing on: a node that falls back to its policies and does not heed what is blocked.
+// Seen failing on: a node that applies its fallback policies without checking its block list.
 #[tokio::test]
-async fn a_block_holds_at_the_node_that_was_asked_whether_redis_is_there_or_not() {
+async fn block_applies_at_its_node_with_and_without_redis() {
     let mut redis = Redis::start().await;
     let mut pair = vec![node(&redis.url()).start().await, node(&redis.url()).start().await];
     for node in &mut pair {
@@ -56,13 +60,13 @@ async fn a_block_holds_at_the_node_that_was_asked_whether_redis_is_there_or_not(
     for name in ["open", "closed", "local"] {
         let mut block = key(name);
         block["for_ms"] = 3_600_000.into();
-        let (code, blocked) = asked(&pair[0], "block", &block).await;
+        let (code, blocked) = post_key(&pair[0], "block", &block).await;
         assert_eq!((code, &blocked["scope"]), (200, &json!("node")), "{blocked}");
         assert_eq!(overall(&pair[0].ask("d", &format!("{name}=a")).await), "OVER");
         assert_eq!(
             overall(&pair[1].ask("d", &format!("{name}=a")).await),
             "OK",
-            "the other node does not know of it"
+            "the other node has no block"
         );
     }
     let answer = pair[0].ask("d", "plain=a | open=a").await;
@@ -74,16 +78,16 @@ async fn a_block_holds_at_the_node_that_was_asked_whether_redis_is_there_or_not(
         let wait = answer.statuses[0].duration_until_reset.unwrap().seconds;
         assert!(overall(&answer) == "OVER" && wait > 3_000, "{name}: {answer:?}");
     }
-    // By the policy of what is asked for beside it, it would pass.
+    // The policy of the other limit alone would pass the request.
     let answer = pair[0].ask("d", "plain=b | open=a").await;
     assert_eq!(overall(&answer), "OVER", "{answer:?}");
-    assert_eq!(said(&pair[0], "open=b", 1).await, ["OK"]);
-    // What cannot be asked is said to be so.
+    assert_eq!(verdicts(&pair[0], "open=b", 1).await, ["OK"]);
+    // An operation that cannot reach the store reports an error.
     for what in ["lookup", "reset"] {
-        let (code, problem) = asked(&pair[0], what, &key("plain")).await;
+        let (code, problem) = post_key(&pair[0], what, &key("plain")).await;
         assert_eq!(code, 503, "{what}: {problem}");
     }
     assert!(get(pair[0].admin, "/api/v1/blocks").await.body.contains("closed"));
-    assert_eq!(asked(&pair[0], "unblock", &key("open")).await, (200, json!({"was_blocked": true})));
-    assert_eq!(said(&pair[0], "open=a", 1).await, ["OK"]);
+    assert_eq!(post_key(&pair[0], "unblock", &key("open")).await, (200, json!({"was_blocked": true})));
+    assert_eq!(verdicts(&pair[0], "open=a", 1).await, ["OK"]);
 }

@@ -1,5 +1,5 @@
-//! Nodes that share their limits in Redis: real nodes, a real Redis of each test's own, and all
-//! that may happen to it. Every test waits for events under a deadline.
+//! Nodes that share limits in Redis: real nodes, a real Redis per test, and its failures. Every test waits for
+//! events under a deadline.
 
 #![expect(
     clippy::unwrap_used,

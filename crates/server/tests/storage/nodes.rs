@@ -1,9 +1,9 @@
-//! Nodes that share a Redis, and what they are asked.
+//! Nodes that share a Redis, their rules, and requests to them.
 
 use hivemind_testkit::redis::Redis;
 use hivemind_testkit::{Server, Setup, get, overall, within};
 
-/// A rule for each policy, and one that has none of its own.
+/// A rule per fallback policy, and one without a policy.
 pub(crate) const RULES: &str = "
 domain: d
 descriptors:
@@ -16,10 +16,11 @@ descriptors:
 - {key: local, rate_limit: {unit: day, requests_per_unit: 3, on_error: local}}
 ";
 
-/// Longer than by default, because many tests share the machine's cores; far shorter than anybody waits.
+/// Longer than the default, because many tests share the machine's cores; far shorter than any deadline.
 pub(crate) const TIMEOUT_MS: &str = "200";
-/// For tests of what is exact: there nothing shall be decided by a policy, however slow the machine is.
-pub(crate) const PATIENT_MS: &str = "10000";
+/// For tests of exact counts, in which no decision may come from a fallback policy, however slow the machine
+/// is.
+pub(crate) const LONG_TIMEOUT_MS: &str = "10000";
 
 /// A node that counts in the Redis at this URL.
 pub(crate) fn node(url: &str) -> Setup {
@@ -27,7 +28,7 @@ pub(crate) fn node(url: &str) -> Setup {
     setup.with("storage.redis.timeout_ms", TIMEOUT_MS)
 }
 
-/// So many nodes that have found their Redis, and wait so long for its answers.
+/// Starts `count` nodes that are connected to Redis, with this timeout.
 pub(crate) async fn nodes(count: usize, redis: &Redis, timeout_ms: &str) -> Vec<Server> {
     let mut nodes = Vec::new();
     for _ in 0..count {
@@ -39,37 +40,37 @@ pub(crate) async fn nodes(count: usize, redis: &Redis, timeout_ms: &str) -> Vec<
     nodes
 }
 
-/// What a node says to so many requests in turn, as `OK` or `OVER`.
-pub(crate) async fn said(node: &Server, text: &str, times: usize) -> Vec<&'static str> {
-    let mut said = Vec::new();
+/// The verdicts of a node for this many requests in sequence, as `OK` or `OVER`.
+pub(crate) async fn verdicts(node: &Server, text: &str, times: usize) -> Vec<&'static str> {
+    let mut verdicts = Vec::new();
     for _ in 0..times {
-        said.push(overall(&node.ask("d", text).await));
+        verdicts.push(overall(&node.ask("d", text).await));
     }
-    said
+    verdicts
 }
 
-/// A number of the page of metrics.
+/// The value of a metric.
 pub(crate) async fn metric(node: &Server, series: &str) -> u64 {
     let page = node.metrics().await;
     page.metric(&format!("hivemind_store_{series}")).unwrap_or_else(|| panic!("no {series}: {}", page.body))
 }
 
-/// How many limits were decided by a policy.
+/// The number of limits decided by a fallback policy.
 pub(crate) async fn fallbacks(node: &Server, policy: &str) -> u64 {
     metric(node, &format!("fallbacks_total{{policy=\"{policy}\"}}")).await
 }
 
-/// Waits until a number of the page of metrics is as wished.
-pub(crate) async fn until_metric(node: &Server, series: &str, is_so: impl Fn(u64) -> bool) {
+/// Waits until a metric satisfies a condition.
+pub(crate) async fn until_metric(node: &Server, series: &str, condition: impl Fn(u64) -> bool) {
     within(series, async {
-        while !is_so(metric(node, series).await) {
+        while !condition(metric(node, series).await) {
             tokio::task::yield_now().await;
         }
     })
     .await;
 }
 
-/// What `/readyz` says: its code, and all its lines.
+/// The status and the body of `/readyz`.
 pub(crate) async fn readiness(node: &Server) -> (u16, String) {
     let page = get(node.admin, "/readyz").await;
     (page.code, page.body)

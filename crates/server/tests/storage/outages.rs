@@ -1,35 +1,37 @@
-//! What happens to Redis under load, and that nobody waits for it: every call is answered, by the
-//! policy of its rule, and Redis decides again as soon as it is back.
+//! Redis failures under load: every call is answered, by the policy of its rule, and Redis decides again as
+//! soon as it is back.
 
 use crate::load::Load;
-use crate::nodes::{PATIENT_MS, TIMEOUT_MS, fallbacks, metric, node, nodes, readiness, said, until_metric};
+use crate::nodes::{
+    LONG_TIMEOUT_MS, TIMEOUT_MS, fallbacks, metric, node, nodes, readiness, until_metric, verdicts,
+};
 use hivemind_testkit::Server;
 use hivemind_testkit::redis::Redis;
 
-/// What each policy says while Redis is away, on a node that has counted nothing yet.
-async fn each_policy_holds(node: &Server) {
-    assert_eq!(said(node, "open=x", 5).await, ["OK"; 5]);
-    assert_eq!(said(node, "closed=x", 5).await, ["OVER"; 5]);
-    assert_eq!(said(node, "local=x", 5).await, ["OK", "OK", "OK", "OVER", "OVER"]);
-    assert_eq!(said(node, "open=x|local=y|closed=x", 3).await, ["OVER"; 3]);
-    assert_eq!(said(node, "open=x|local=y", 4).await, ["OK", "OK", "OK", "OVER"]);
+/// Asserts the verdicts of each policy while Redis is unreachable, on a node with empty counters.
+async fn assert_each_policy(node: &Server) {
+    assert_eq!(verdicts(node, "open=x", 5).await, ["OK"; 5]);
+    assert_eq!(verdicts(node, "closed=x", 5).await, ["OVER"; 5]);
+    assert_eq!(verdicts(node, "local=x", 5).await, ["OK", "OK", "OK", "OVER", "OVER"]);
+    assert_eq!(verdicts(node, "open=x|local=y|closed=x", 3).await, ["OVER"; 3]);
+    assert_eq!(verdicts(node, "open=x|local=y", 4).await, ["OK", "OK", "OK", "OVER"]);
 }
 
-async fn is_degraded(node: &Server) {
+async fn assert_degraded(node: &Server) {
     let (code, body) = readiness(node).await;
     assert_eq!(code, 200, "{body}");
     assert!(body.lines().any(|line| line.starts_with("degraded: ")), "{body}");
     assert_eq!(metric(node, "up").await, 0);
 }
 
-async fn is_whole(node: &Server) {
+async fn assert_ready(node: &Server) {
     assert_eq!(readiness(node).await, (200, "ready\n".to_owned()));
     assert_eq!(metric(node, "up").await, 1);
 }
 
-// Seen failing on: a store that stays lost once it was.
+// Seen failing on: a store that stays lost forever.
 #[tokio::test]
-async fn redis_is_killed_and_started_again_under_load() {
+async fn redis_killed_and_restarted_under_load_recovers() {
     let mut redis = Redis::start().await;
     let mut nodes = nodes(2, &redis, TIMEOUT_MS).await;
     let load = Load::start(&[&nodes[0], &nodes[1]], 4, "endless=a").await;
@@ -37,41 +39,41 @@ async fn redis_is_killed_and_started_again_under_load() {
     redis.kill().await;
     for node in &mut nodes {
         node.log.next("shared store lost").await;
-        is_degraded(node).await;
-        each_policy_holds(node).await;
+        assert_degraded(node).await;
+        assert_each_policy(node).await;
     }
     load.answered(200).await;
     redis.restart().await;
     for node in &mut nodes {
         node.log.next("shared store reconnected").await;
-        is_whole(node).await;
+        assert_ready(node).await;
         assert!(fallbacks(node, "open").await > 0);
     }
     load.answered(200).await;
-    let heard = load.end().await;
-    assert_eq!(heard.over, 0);
-    // It has forgotten everything, and is asked again: three for both nodes together.
-    let answers = [said(&nodes[0], "local=x", 2).await, said(&nodes[1], "local=x", 2).await].concat();
+    let outcomes = load.end().await;
+    assert_eq!(outcomes.over, 0);
+    // It has lost all counters and decides again: three for both nodes together.
+    let answers = [verdicts(&nodes[0], "local=x", 2).await, verdicts(&nodes[1], "local=x", 2).await].concat();
     assert_eq!(answers, ["OK", "OK", "OK", "OVER"]);
 }
 
-// Seen failing on: a time-out 600 times as long.
+// Seen failing on: a timeout 600 times as long.
 #[tokio::test]
-async fn redis_stands_still_under_load_and_goes_on() {
+async fn redis_paused_under_load_recovers() {
     let redis = Redis::start().await;
     let mut nodes = nodes(1, &redis, TIMEOUT_MS).await;
     let load = Load::start(&[&nodes[0]], 8, "endless=a").await;
     load.answered(200).await;
     redis.signal("STOP").await;
     nodes[0].log.next("shared store lost").await;
-    is_degraded(&nodes[0]).await;
-    each_policy_holds(&nodes[0]).await;
+    assert_degraded(&nodes[0]).await;
+    assert_each_policy(&nodes[0]).await;
     load.answered(200).await;
     assert!(metric(&nodes[0], "timeouts_total").await > 0);
     assert!(metric(&nodes[0], "breaker_openings_total").await > 0);
     redis.signal("CONT").await;
     nodes[0].log.next("shared store reconnected").await;
-    is_whole(&nodes[0]).await;
+    assert_ready(&nodes[0]).await;
     let calls = metric(&nodes[0], "script_calls_total").await;
     load.answered(100).await;
     until_metric(&nodes[0], "script_calls_total", |now| now >= calls + 50).await;
@@ -79,9 +81,9 @@ async fn redis_stands_still_under_load_and_goes_on() {
 }
 
 #[tokio::test]
-async fn redis_is_flushed_under_load_and_no_call_fails() {
+async fn redis_flushed_under_load_fails_no_call() {
     let redis = Redis::start().await;
-    let nodes = nodes(1, &redis, PATIENT_MS).await;
+    let nodes = nodes(1, &redis, LONG_TIMEOUT_MS).await;
     let load = Load::start(&[&nodes[0]], 4, "endless=a").await;
     load.answered(100).await;
     for _ in 0..5 {
@@ -95,7 +97,7 @@ async fn redis_is_flushed_under_load_and_no_call_fails() {
 }
 
 #[tokio::test]
-async fn a_rule_without_a_policy_has_that_for_all() {
+async fn rule_without_policy_uses_the_storage_policy() {
     for (on_error, expected) in
         [("open", ["OK", "OK", "OK"]), ("closed", ["OVER", "OVER", "OVER"]), ("local", ["OK", "OK", "OVER"])]
     {
@@ -106,17 +108,17 @@ async fn a_rule_without_a_policy_has_that_for_all() {
         let mut node = setup.start().await;
         node.log.next("shared store connected").await;
         redis.kill().await;
-        // Not waited for: the first call finds out, or was told just before.
-        assert_eq!(said(&node, "k=v", 3).await, expected, "{on_error}");
-        let told = node.log.next("decided by `on_error`").await;
-        assert!(told.contains("; 1 request was decided"), "{told}");
+        // Not awaited: the first call notices the outage, or was announced just before.
+        assert_eq!(verdicts(&node, "k=v", 3).await, expected, "{on_error}");
+        let line = node.log.next("decided by `on_error`").await;
+        assert!(line.contains("; 1 request was decided"), "{line}");
         assert_eq!(fallbacks(&node, on_error).await, 3, "{on_error}");
     }
 }
 
-// Seen failing on: a deadline for the store that is a minute behind the caller's.
+// Seen failing on: a store deadline that is a minute after the caller's.
 #[tokio::test]
-async fn a_caller_who_waits_less_than_the_time_out_is_answered_before_it_leaves() {
+async fn call_with_short_deadline_is_answered_in_time() {
     let redis = Redis::start().await;
     let mut node = node(&redis.url()).with("storage.redis.timeout_ms", "60000").start().await;
     node.log.next("shared store connected").await;

@@ -1,11 +1,11 @@
-//! One limit for all nodes: exactly the limit, however many ask at once.
+//! One limit shared by all nodes: exactly the limit passes, with any concurrency.
 
-use crate::nodes::{PATIENT_MS, fallbacks, metric, nodes};
+use crate::nodes::{LONG_TIMEOUT_MS, fallbacks, metric, nodes};
 use hivemind_testkit::redis::Redis;
 use hivemind_testkit::{Server, overall, request};
 use tokio::task::JoinSet;
 
-/// So many calls at once, dealt out to all nodes: how many passed.
+/// Sends this many concurrent calls, spread over all nodes, and returns how many passed.
 pub(crate) async fn passed(nodes: &[Server], calls: usize, text: &'static str) -> usize {
     let mut clients = Vec::new();
     for node in nodes {
@@ -22,14 +22,14 @@ pub(crate) async fn passed(nodes: &[Server], calls: usize, text: &'static str) -
     running.join_all().await.into_iter().filter(|passed| *passed).count()
 }
 
-// Seen failing on: the default time-out on a busy machine, where `on_error: open` let 152 more pass.
+// Seen failing on: the default timeout on a busy machine, where `on_error: open` passed 152 more.
 #[tokio::test]
-async fn two_and_four_nodes_admit_exactly_the_limit_together() {
+async fn several_nodes_together_admit_exactly_the_limit() {
     for count in [2, 4] {
         let redis = Redis::start().await;
-        let nodes = nodes(count, &redis, PATIENT_MS).await;
+        let nodes = nodes(count, &redis, LONG_TIMEOUT_MS).await;
         for text in ["plain=a", "bucket=a", "sliding=a"] {
-            // More than the limit by little, so that the last places are fought for; and then by much.
+            // First slightly more calls than the limit, so that the last hits are contended; then far more.
             assert_eq!(passed(&nodes, 128, text).await, 100, "{text} on {count} nodes");
             assert_eq!(passed(&nodes, 500, text).await, 0, "{text} on {count} nodes");
         }
@@ -42,7 +42,7 @@ async fn two_and_four_nodes_admit_exactly_the_limit_together() {
     }
 }
 
-/// How often Redis has read from a connection: what came in one read, came in one round trip.
+/// The number of reads of Redis: commands that arrive in one read came in one round trip.
 async fn reads(redis: &Redis) -> u64 {
     let stats = redis.command(&["info", "stats"]).await;
     let count = stats.lines().find_map(|line| line.strip_prefix("total_reads_processed:"));
@@ -50,12 +50,12 @@ async fn reads(redis: &Redis) -> u64 {
 }
 
 #[tokio::test]
-async fn calls_that_do_not_overlap_take_one_round_trip_each_and_others_share_theirs() {
+async fn sequential_calls_take_one_round_trip_concurrent_share() {
     let redis = Redis::start().await;
-    let nodes = nodes(1, &redis, PATIENT_MS).await;
+    let nodes = nodes(1, &redis, LONG_TIMEOUT_MS).await;
     let mut client = nodes[0].client().await;
     client.should_rate_limit(request("d", "endless=warm")).await.unwrap();
-    // What others read meanwhile: this test's own questions, and whoever watches over the connection.
+    // The reads of other commands: those of this test, and the connection's health checks.
     let others = 20;
     let before = reads(&redis).await;
     for _ in 0..200 {
@@ -71,9 +71,9 @@ async fn calls_that_do_not_overlap_take_one_round_trip_each_and_others_share_the
 
 // Seen failing on: `over_cache: false`.
 #[tokio::test]
-async fn who_is_over_is_refused_without_a_round_trip() {
+async fn key_over_the_limit_is_refused_without_a_round_trip() {
     let redis = Redis::start().await;
-    let nodes = nodes(1, &redis, PATIENT_MS).await;
+    let nodes = nodes(1, &redis, LONG_TIMEOUT_MS).await;
     let node = &nodes[0];
     assert_eq!(passed(&nodes, 5, "open=a").await, 3);
     let (commands, hits) =
@@ -84,9 +84,9 @@ async fn who_is_over_is_refused_without_a_round_trip() {
 }
 
 #[tokio::test]
-async fn keys_in_redis_can_be_read_and_go_by_themselves() {
+async fn redis_keys_are_readable_and_expire() {
     let redis = Redis::start().await;
-    let nodes = nodes(1, &redis, PATIENT_MS).await;
+    let nodes = nodes(1, &redis, LONG_TIMEOUT_MS).await;
     nodes[0].ask("d", "plain=203.0.113.9").await;
     let keys = redis.command(&["--scan"]).await;
     let key = keys.lines().find(|key| !key.contains(":probe:")).expect("a key");

@@ -1,8 +1,8 @@
-//! What is sent by OTLP: names, attributes, buckets, who sends it and since when it is counted; and when nothing is.
+//! OTLP metrics: names, attributes, buckets, resource, start times, and when nothing is exported.
 
 use crate::RULES;
 use crate::receiver::Receiver;
-use crate::shown::{histogram, labels, metrics, number, numbers, text};
+use crate::series::{histogram, labels, metrics, number, numbers, text};
 use hivemind_testkit::authority::Authority;
 use hivemind_testkit::{Server, Setup, request, within};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// A service that sends its metrics often.
+/// A service with a short export interval.
 pub(crate) fn sending(receiver: &Receiver, protocol: &str) -> Setup {
     Setup::rules(RULES)
         .with("observability.otel.metrics.endpoint", &receiver.endpoint())
@@ -22,8 +22,8 @@ pub(crate) fn sending(receiver: &Receiver, protocol: &str) -> Setup {
 const ELEVEN_TENTHS: &str =
     "ratelimit.requests.total{domain=shop,response_code=OVER_LIMIT,descriptor_key=ten}";
 
-/// Eleven for ten, two for what is below a tenant, one that no rule answers, one of a domain that has none, and one
-/// that cannot be decided.
+/// Eleven requests for a limit of ten, two for a rule below a tenant, one without a matching rule, one of an
+/// unknown domain, and one that cannot be decided.
 async fn ask(server: &Server) {
     let mut client = server.client().await;
     let below = ["tenant=big path=/a", "tenant=small path=/a"];
@@ -63,9 +63,9 @@ const COUNTED: [(&str, f64); 18] = [
     ("ratelimit_service_total_requests{grpc_method=ShouldRateLimit}", 16.0),
 ];
 
-// Seen failing on: keys of the first level alone.
+// Seen failing on: keys of the first level only.
 #[tokio::test]
-async fn metrics_arrive_by_either_protocol_under_the_names_of_the_design() {
+async fn metrics_are_exported_over_grpc_and_http_with_design_names() {
     for protocol in ["grpc", "http"] {
         let mut receiver = Receiver::start().await;
         let before = nanos_now();
@@ -83,12 +83,12 @@ async fn metrics_arrive_by_either_protocol_under_the_names_of_the_design() {
         for (series, value) in COUNTED {
             assert_eq!(numbers.get(series), Some(&value), "{series} by {protocol} of {numbers:#?}");
         }
-        is_from_this_service(&came.message, server.grpc.port());
-        is_cumulative(&came.message, before, nanos_now());
-        has_the_buckets_of_the_design(&came.message);
-        // The reference's names may have values for labels, and stay where they were.
+        assert_resource(&came.message, server.grpc.port());
+        assert_cumulative(&came.message, before, nanos_now());
+        assert_buckets(&came.message);
+        // The reference's metrics may have values as labels, and are exported to Prometheus only.
         assert!(!numbers.keys().any(|series| series.starts_with("ratelimit_service_rate_limit_")));
-        // One at a time: when another one comes, those before it were counted.
+        // Exports are sequential: when another one arrives, the earlier ones were counted.
         receiver.next().await;
         let sent = server.metrics().await.metric("hivemind_otlp_exports_total{signal=\"metrics\"}").unwrap();
         assert!(sent >= 2, "{sent}");
@@ -99,7 +99,7 @@ async fn metrics_arrive_by_either_protocol_under_the_names_of_the_design() {
     }
 }
 
-fn is_from_this_service(message: &ExportMetricsServiceRequest, port: u16) {
+fn assert_resource(message: &ExportMetricsServiceRequest, port: u16) {
     let [of_resource] = message.resource_metrics.as_slice() else { panic!("one resource") };
     let attributes = &of_resource.resource.as_ref().unwrap().attributes;
     let attributes: BTreeMap<&str, &str> =
@@ -111,8 +111,9 @@ fn is_from_this_service(message: &ExportMetricsServiceRequest, port: u16) {
     assert_eq!(of_scope.scope.as_ref().unwrap().name, "hivemind");
 }
 
-/// Every counter and histogram is whole, since a moment of this run; every moment is of this run.
-fn is_cumulative(message: &ExportMetricsServiceRequest, before: u64, now: u64) {
+/// Asserts that every counter and histogram is cumulative since a moment of this run, with timestamps of this
+/// run.
+fn assert_cumulative(message: &ExportMetricsServiceRequest, before: u64, now: u64) {
     let cumulative = i32::from(AggregationTemporality::Cumulative);
     for (name, metric) in metrics(message) {
         assert!(!metric.description.is_empty(), "{name}");
@@ -140,7 +141,7 @@ fn is_cumulative(message: &ExportMetricsServiceRequest, before: u64, now: u64) {
     }
 }
 
-fn has_the_buckets_of_the_design(message: &ExportMetricsServiceRequest) {
+fn assert_buckets(message: &ExportMetricsServiceRequest) {
     let name = "ratelimit.request.duration";
     let point = histogram(message, name, "domain=shop,response_code=OK");
     assert_eq!(point.explicit_bounds, [0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0]);
@@ -156,9 +157,9 @@ fn has_the_buckets_of_the_design(message: &ExportMetricsServiceRequest) {
     }
 }
 
-// Seen failing on: something sent unless both `enabled` and `exporter` say no.
+// Seen failing on: exports unless both `enabled` and `exporter` disable them.
 #[tokio::test]
-async fn nothing_is_sent_unless_there_is_an_endpoint_and_it_is_wanted() {
+async fn nothing_is_exported_without_endpoint_or_when_disabled() {
     let mut receiver = Receiver::start().await;
     for (key, value) in [
         ("observability.otel.metrics.enabled", "false"),
@@ -175,9 +176,9 @@ async fn nothing_is_sent_unless_there_is_an_endpoint_and_it_is_wanted() {
     }
 }
 
-// Seen failing on: no message at the end.
+// Seen failing on: a missing export at shutdown.
 #[tokio::test]
-async fn what_was_counted_last_is_sent_at_the_end() {
+async fn last_counts_are_exported_at_shutdown() {
     for exporter in ["otlp", "both"] {
         let mut receiver = Receiver::start().await;
         let mut server = sending(&receiver, "http")
@@ -187,7 +188,7 @@ async fn what_was_counted_last_is_sent_at_the_end() {
             .await;
         ask(&server).await;
         assert_eq!(receiver.rest().len(), 0);
-        // Whatever is said of OTLP, the page is there.
+        // The Prometheus page does not depend on OTLP settings.
         assert_eq!(server.metrics().await.code, 200);
         server.signal("TERM").await;
         assert!(server.ended().await.success());
@@ -197,7 +198,7 @@ async fn what_was_counted_last_is_sent_at_the_end() {
 }
 
 #[tokio::test]
-async fn who_sends_can_be_named() {
+async fn resource_name_and_version_are_configurable() {
     let mut receiver = Receiver::start().await;
     let server = sending(&receiver, "grpc")
         .with("observability.otel.resource.service_name", "edge limits")
@@ -208,13 +209,13 @@ async fn who_sends_can_be_named() {
     let came = receiver.next().await;
     let resource = came.message.resource_metrics[0].resource.as_ref().unwrap();
     assert!(labels(&resource.attributes).starts_with("service.name=edge limits,service.version=7.1,"));
-    // The page is off, and requests are counted all the same, since somebody reads it.
+    // The Prometheus page is off, and requests are still counted for the OTLP export.
     ask(&server).await;
     receiver.until(|message| number(message, ELEVEN_TENTHS) == Some(1.0)).await;
 }
 
 #[tokio::test]
-async fn an_endpoint_may_be_behind_tls_and_is_believed_only_by_its_certificate() {
+async fn tls_endpoint_certificate_is_verified() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     for protocol in ["grpc", "http"] {
         let mut receiver = Receiver::with_tls(&authority).await;

@@ -1,12 +1,12 @@
-//! Labels: they come from the rules, there are only so many, and no client can put a word of its own there.
+//! Metric labels: taken from the rules, limited in number, and never from client values.
 
 use crate::exports::sending;
 use crate::receiver::Receiver;
-use crate::shown::{number, numbers};
+use crate::series::{number, numbers};
 use hivemind_testkit::{Setup, get, request, within};
 use std::fmt::Write;
 
-/// What a client may send to be found on somebody's page.
+/// Hostile client values that try to appear in the metrics.
 const HOSTILE: [&str; 6] = [
     "evil-value",
     "evil\"quote",
@@ -16,26 +16,27 @@ const HOSTILE: [&str; 6] = [
     "evil\u{1F600}",
 ];
 
-// Seen failing on: keys of the first level alone.
+// Seen failing on: keys of the first level only.
 #[tokio::test]
-async fn no_word_of_a_client_is_in_a_label_of_either_writer() {
+async fn client_values_never_become_metric_labels() {
     let mut receiver = Receiver::start().await;
     let server = sending(&receiver, "grpc").start().await;
     let mut client = server.client().await;
     for word in HOSTILE {
         for key in ["hot", "ten", "tenant", word] {
-            let mut asked = request("shop", &format!("{}=x path=y", if key == word { "k" } else { key }));
+            let mut request_with_value =
+                request("shop", &format!("{}=x path=y", if key == word { "k" } else { key }));
             if key != "tenant" {
-                asked.descriptors[0].entries.truncate(1);
+                request_with_value.descriptors[0].entries.truncate(1);
             }
-            for entry in &mut asked.descriptors[0].entries {
+            for entry in &mut request_with_value.descriptors[0].entries {
                 word.clone_into(&mut entry.value);
                 if key == word {
                     word.clone_into(&mut entry.key);
                 }
             }
             for _ in 0..12 {
-                within("an answer", client.should_rate_limit(asked.clone())).await.unwrap();
+                within("an answer", client.should_rate_limit(request_with_value.clone())).await.unwrap();
             }
         }
     }
@@ -43,16 +44,16 @@ async fn no_word_of_a_client_is_in_a_label_of_either_writer() {
     #[expect(clippy::cast_precision_loss, reason = "small")]
     let unmatched = (HOSTILE.len() * 12) as f64;
     let came = receiver.until(|message| number(message, all) == Some(unmatched)).await;
-    let told = format!("{:?}", came.message);
+    let exported = format!("{:?}", came.message);
     let page = server.metrics().await.body;
-    assert!(page.contains("descriptor_key=\"tenant.path\"") && told.contains("tenant.path"));
-    for text in [&page, &told] {
+    assert!(page.contains("descriptor_key=\"tenant.path\"") && exported.contains("tenant.path"));
+    for text in [&page, &exported] {
         assert!(!text.contains("evil"), "{text}");
     }
-    // A domain is named by whoever configures the proxy; the reference tells it, once and quoted, and nothing else does.
-    let mut asked = request("shop", "hot=x");
-    "evil\"domain".clone_into(&mut asked.domain);
-    within("an answer", client.should_rate_limit(asked)).await.unwrap();
+    // A domain name comes from the proxy's operator; one metric of the reference contains it, once and quoted.
+    let mut request_with_value = request("shop", "hot=x");
+    "evil\"domain".clone_into(&mut request_with_value.domain);
+    within("an answer", client.should_rate_limit(request_with_value)).await.unwrap();
     let other = "ratelimit.requests.total{domain=other,response_code=OK,descriptor_key=other}";
     let came = receiver.until(|message| number(message, other) == Some(1.0)).await;
     assert!(!format!("{:?}", came.message).contains("evil"));
@@ -61,9 +62,9 @@ async fn no_word_of_a_client_is_in_a_label_of_either_writer() {
     assert_eq!(lines, [r#"ratelimit_service_rate_limit_domain_not_found{domain="evil\"domain"} 1"#]);
 }
 
-// Seen failing on: keys without a bound.
+// Seen failing on: an unlimited number of keys.
 #[tokio::test]
-async fn keys_past_a_thousand_are_told_as_other() {
+async fn descriptor_keys_over_a_thousand_are_reported_as_other() {
     let mut rules = "domain: many\ndescriptors:\n".to_owned();
     for number in 0..1_100 {
         writeln!(rules, "- {{key: k{number:04}, rate_limit: {{unit: day, requests_per_unit: 9}}}}").unwrap();
@@ -76,14 +77,14 @@ async fn keys_past_a_thousand_are_told_as_other() {
         .await;
     let mut client = server.client().await;
     for number in 0..1_100 {
-        let asked = request("many", &format!("k{number:04}=v"));
-        within("an answer", client.should_rate_limit(asked)).await.unwrap();
+        let request_with_value = request("many", &format!("k{number:04}=v"));
+        within("an answer", client.should_rate_limit(request_with_value)).await.unwrap();
     }
-    // One of the thousand is for what no rule answers.
+    // One of the thousand is for requests without a rule.
     let other = "ratelimit.requests.total{domain=other,response_code=OK,descriptor_key=other}";
     let came = receiver.until(|message| number(message, other) == Some(101.0)).await;
-    let told = numbers(&came.message);
-    let named = |name: &str| told.keys().filter(|series| series.starts_with(name)).count();
+    let exported = numbers(&came.message);
+    let named = |name: &str| exported.keys().filter(|key| key.starts_with(name)).count();
     assert_eq!(named("ratelimit.over_limit.total{"), 1_001);
     assert_eq!(named("ratelimit.requests.total{"), 2 * 1_001 + 1);
     assert_eq!(named("ratelimit.counter.value{"), 999);
@@ -93,10 +94,10 @@ async fn keys_past_a_thousand_are_told_as_other() {
 }
 
 #[tokio::test]
-async fn where_nobody_reads_nothing_is_counted() {
+async fn metrics_without_exporter_are_not_counted() {
     let server = Setup::rules(crate::RULES).with("observability.prometheus.enabled", "false").start().await;
     server.ask("shop", "hot=x").await;
     let page = get(server.admin, "/api/v1/top?by=spent").await;
-    let shown: serde_json::Value = serde_json::from_str(&page.body).unwrap();
-    assert_eq!(shown["keys"], serde_json::json!([]));
+    let page: serde_json::Value = serde_json::from_str(&page.body).unwrap();
+    assert_eq!(page["keys"], serde_json::json!([]));
 }

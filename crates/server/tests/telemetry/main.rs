@@ -1,5 +1,5 @@
-//! What the service tells about itself, from outside: the real binary, a receiver of OTLP that decodes with
-//! OpenTelemetry's own types, a real Prometheus and its promtool. Every test starts and ends what it needs.
+//! Exported metrics: the real binary, an OTLP receiver that decodes with OpenTelemetry's own types, a real
+//! Prometheus and its promtool. Every test starts and stops what it needs.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,11 +13,11 @@ mod exports;
 mod labels;
 mod prometheus;
 mod receiver;
-mod receivers_in_trouble;
-mod shown;
+mod receiver_failures;
+mod series;
 mod top;
 
-/// What most services here limit.
+/// The rules of most services in this binary.
 const RULES: &str = "
 domain: shop
 descriptors:

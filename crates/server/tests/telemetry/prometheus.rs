@@ -1,4 +1,4 @@
-//! A real Prometheus scrapes the page and answers questions about it, and its promtool reads the page.
+//! A real Prometheus scrapes the metrics page and answers queries, and its promtool lints the page.
 
 use crate::RULES;
 use hivemind_testkit::{Log, Server, Setup, get, within};
@@ -25,7 +25,7 @@ impl Prometheus {
             server.metrics
         );
         std::fs::write(&config, text).unwrap();
-        // A port that was free a moment ago: it takes none that is any.
+        // A port that was free a moment ago: Prometheus cannot choose one.
         let at = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
         let mut command = Command::new("prometheus");
         command
@@ -42,26 +42,26 @@ impl Prometheus {
         Self { _folder: folder, _child: child, _log: log, at }
     }
 
-    /// The number that it has for a question; none as long as it has none.
-    async fn ask(&self, question: &str) -> Option<f64> {
-        let page = get(self.at, &format!("/api/v1/query?query={question}")).await;
+    /// The value of a query; none as long as it has no data.
+    async fn ask(&self, query: &str) -> Option<f64> {
+        let page = get(self.at, &format!("/api/v1/query?query={query}")).await;
         let answer: serde_json::Value = serde_json::from_str(&page.body).unwrap();
         assert_eq!(answer["status"], "success", "{answer}");
         answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()
     }
 
-    async fn until(&self, question: &str, wanted: f64) {
+    async fn until(&self, query: &str, wanted: f64) {
         let answered = async {
-            while self.ask(question).await != Some(wanted) {
+            while self.ask(query).await != Some(wanted) {
                 tokio::task::yield_now().await;
             }
         };
-        within(question, answered).await;
+        within(query, answered).await;
     }
 }
 
 #[tokio::test]
-async fn prometheus_scrapes_it_and_answers() {
+async fn prometheus_scrapes_the_page_and_answers_queries() {
     let server = Server::with_rules(RULES).await;
     let prometheus = Prometheus::of(&server).await;
     for _ in 0..12 {
@@ -76,12 +76,12 @@ async fn prometheus_scrapes_it_and_answers() {
     prometheus.until("ratelimit_counter_value{time_window=%221h%22}", 10.0).await;
     prometheus.until("ratelimit_service_rate_limit_total_hits{key1=%22ten%22}", 12.0).await;
     let quantile = "histogram_quantile(0.99,sum%20by(le)(ratelimit_request_duration_bucket))";
-    let asked = async { prometheus.ask(quantile).await.unwrap() };
-    let millis = within("a quantile", asked).await;
+    let answered = async { prometheus.ask(quantile).await.unwrap() };
+    let millis = within("a quantile", answered).await;
     assert!(millis > 0.0 && millis <= 100.0, "{millis}");
 }
 
-/// What promtool says of a page, line by line.
+/// The lint findings of promtool for a page, by line.
 async fn lint(page: &str) -> Vec<String> {
     let mut command = Command::new("promtool");
     command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -90,28 +90,27 @@ async fn lint(page: &str) -> Vec<String> {
     input.write_all(page.as_bytes()).await.unwrap();
     drop(input);
     let output = within("promtool", child.wait_with_output()).await.unwrap();
-    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-    said.lines().map(str::to_owned).collect()
+    let findings = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    findings.lines().map(str::to_owned).collect()
 }
 
-/// Names that are not ours to choose: the reference's counters have no `_total` at their end, and dashboards ask for them
-/// so; the design's `ratelimit.counter.value` has a type's name in it.
-fn is_forced(complaint: &str) -> bool {
-    (complaint.starts_with("ratelimit_service_") && complaint.contains("\"_total\" suffix"))
-        || (complaint.starts_with("ratelimit_counter_value ")
-            && complaint.contains("should not include type"))
+/// Names that compatibility requires: the reference's counters have no `_total` suffix, and dashboards query
+/// them by those names; the documented `ratelimit.counter.value` contains a type name.
+fn is_forced(finding: &str) -> bool {
+    (finding.starts_with("ratelimit_service_") && finding.contains("\"_total\" suffix"))
+        || (finding.starts_with("ratelimit_counter_value ") && finding.contains("should not include type"))
 }
 
-// Seen failing on: `hivemind_keys_evicted` for a counter's name.
+// Seen failing on: `hivemind_keys_evicted` as the name of a counter.
 #[tokio::test]
-async fn promtool_has_nothing_to_say_but_of_the_references_names() {
+async fn promtool_finds_only_the_names_of_the_reference() {
     let server = Setup::rules(RULES).start().await;
     server.ask("shop", "ten=x").await;
     server.ask("unknown", "ten=x").await;
     let page = server.metrics().await.body;
-    let said = lint(&page).await;
-    let ours: Vec<&String> = said.iter().filter(|line| !is_forced(line)).collect();
+    let findings = lint(&page).await;
+    let ours: Vec<&String> = findings.iter().filter(|line| !is_forced(line)).collect();
     assert!(ours.is_empty(), "{ours:#?}");
-    // It does look at the page.
+    // The linter does read the page.
     assert!(!lint(&(page + "broken {\n")).await.is_empty());
 }

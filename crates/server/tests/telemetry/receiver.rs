@@ -1,4 +1,4 @@
-//! A receiver of OTLP, by gRPC and by HTTP on one port, that keeps what comes and answers as it is told.
+//! An OTLP receiver for gRPC and HTTP on one port that records messages and responds as configured.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -30,34 +30,34 @@ use tokio_rustls::TlsAcceptor;
 use tonic::service::Routes;
 use tower_service::Service;
 
-/// How it answers.
+/// The kind of its responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
-    Takes,
-    /// It takes it, and says that it has left something out.
-    LeavesOut,
+pub(crate) enum Behavior {
+    Accept,
+    /// Accepts the message and reports rejected data points.
+    RejectPoints,
     /// `UNAVAILABLE`, or 503.
-    IsBusy,
-    /// It never answers.
-    Hangs,
+    Unavailable,
+    /// Never responds.
+    Hang,
 }
 
-/// What came: how, and what.
-pub(crate) struct Came {
+/// A received message and its protocol.
+pub(crate) struct ReceivedMessage {
     pub(crate) by_grpc: bool,
     pub(crate) message: ExportMetricsServiceRequest,
 }
 
 #[derive(Clone)]
-struct Desk {
-    manner: Arc<Mutex<Manner>>,
-    came: UnboundedSender<Came>,
+struct Handler {
+    behavior: Arc<Mutex<Behavior>>,
+    came: UnboundedSender<ReceivedMessage>,
 }
 
 pub(crate) struct Receiver {
     pub(crate) at: SocketAddr,
-    manner: Arc<Mutex<Manner>>,
-    came: UnboundedReceiver<Came>,
+    behavior: Arc<Mutex<Behavior>>,
+    came: UnboundedReceiver<ReceivedMessage>,
 }
 
 impl Receiver {
@@ -65,7 +65,7 @@ impl Receiver {
         Self::listen(None).await
     }
 
-    /// One that speaks TLS, for `localhost`.
+    /// A receiver with TLS, for `localhost`.
     pub(crate) async fn with_tls(authority: &Authority) -> Self {
         let Issued { cert, key } = authority.issue("receiver");
         let chain = vec![CertificateDer::from_pem_file(cert).unwrap()];
@@ -80,11 +80,11 @@ impl Receiver {
     async fn listen(tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let at = listener.local_addr().unwrap();
-        let (tell, came) = unbounded_channel();
-        let manner = Arc::new(Mutex::new(Manner::Takes));
-        let desk = Desk { manner: Arc::clone(&manner), came: tell };
-        let by_grpc = Routes::new(MetricsServiceServer::new(desk.clone())).into_axum_router();
-        let by_http = Router::new().route("/v1/metrics", post(by_http)).with_state(desk);
+        let (sender, came) = unbounded_channel();
+        let behavior = Arc::new(Mutex::new(Behavior::Accept));
+        let handler = Handler { behavior: Arc::clone(&behavior), came: sender };
+        let by_grpc = Routes::new(MetricsServiceServer::new(handler.clone())).into_axum_router();
+        let by_http = Router::new().route("/v1/metrics", post(by_http)).with_state(handler);
         let router = by_grpc.merge(by_http);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -101,37 +101,40 @@ impl Receiver {
                 });
             }
         });
-        Self { at, manner, came }
+        Self { at, behavior, came }
     }
 
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.at)
     }
 
-    pub(crate) fn is(&self, manner: Manner) {
-        *self.manner.lock().unwrap() = manner;
+    pub(crate) fn set_behavior(&self, behavior: Behavior) {
+        *self.behavior.lock().unwrap() = behavior;
     }
 
     /// The next message.
-    pub(crate) async fn next(&mut self) -> Came {
+    pub(crate) async fn next(&mut self) -> ReceivedMessage {
         within("a message", self.came.recv()).await.expect("it listens")
     }
 
-    /// The next message of which something is so.
-    pub(crate) async fn until(&mut self, is_so: impl Fn(&ExportMetricsServiceRequest) -> bool) -> Came {
+    /// The next message that satisfies a condition.
+    pub(crate) async fn until(
+        &mut self,
+        condition: impl Fn(&ExportMetricsServiceRequest) -> bool,
+    ) -> ReceivedMessage {
         let found = async {
             loop {
                 let came = self.next().await;
-                if is_so(&came.message) {
+                if condition(&came.message) {
                     return came;
                 }
             }
         };
-        within("a message that says it", found).await
+        within("a matching message", found).await
     }
 
-    /// What has come by now and was not looked at.
-    pub(crate) fn rest(&mut self) -> Vec<Came> {
+    /// The messages that have arrived and were not read.
+    pub(crate) fn rest(&mut self) -> Vec<ReceivedMessage> {
         std::iter::from_fn(|| self.came.try_recv().ok()).collect()
     }
 }
@@ -141,27 +144,27 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, rou
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer).await;
 }
 
-impl Desk {
+impl Handler {
     async fn take(&self, by_grpc: bool, message: ExportMetricsServiceRequest) -> Option<i64> {
-        let manner = *self.manner.lock().unwrap();
-        let _ = self.came.send(Came { by_grpc, message });
-        match manner {
-            Manner::Takes => Some(0),
-            Manner::LeavesOut => Some(7),
-            Manner::IsBusy => None,
-            Manner::Hangs => std::future::pending().await,
+        let behavior = *self.behavior.lock().unwrap();
+        let _ = self.came.send(ReceivedMessage { by_grpc, message });
+        match behavior {
+            Behavior::Accept => Some(0),
+            Behavior::RejectPoints => Some(7),
+            Behavior::Unavailable => None,
+            Behavior::Hang => std::future::pending().await,
         }
     }
 }
 
 fn response(left_out: i64) -> ExportMetricsServiceResponse {
-    let error_message = "so many\nare too many".to_owned();
+    let error_message = "too many\ndata points".to_owned();
     let partial = ExportMetricsPartialSuccess { rejected_data_points: left_out, error_message };
     ExportMetricsServiceResponse { partial_success: (left_out > 0).then_some(partial) }
 }
 
 #[tonic::async_trait]
-impl MetricsService for Desk {
+impl MetricsService for Handler {
     async fn export(
         &self,
         request: tonic::Request<ExportMetricsServiceRequest>,
@@ -172,10 +175,10 @@ impl MetricsService for Desk {
     }
 }
 
-async fn by_http(State(desk): State<Desk>, headers: HeaderMap, body: Bytes) -> Response {
+async fn by_http(State(handler): State<Handler>, headers: HeaderMap, body: Bytes) -> Response {
     assert_eq!(headers.get(header::CONTENT_TYPE).unwrap(), "application/x-protobuf");
     let message = ExportMetricsServiceRequest::decode(body).expect("a message of OTLP");
-    match desk.take(false, message).await {
+    match handler.take(false, message).await {
         Some(left_out) => response(left_out).encode_to_vec().into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")]).into_response(),
     }

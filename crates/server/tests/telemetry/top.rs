@@ -1,10 +1,10 @@
-//! Who is refused most, and who spends most, at the admin port.
+//! The top keys at the admin port: most refused and most spending.
 
 use crate::RULES;
 use hivemind_testkit::{Page, Server, Setup, get, request};
 use serde_json::{Value, json};
 
-async fn shown(server: &Server, query: &str) -> Value {
+async fn top_keys(server: &Server, query: &str) -> Value {
     let page = get(server.admin, &format!("/api/v1/top{query}")).await;
     assert_eq!((page.code, page.header("content-type")), (200, Some("application/json")), "{page:?}");
     serde_json::from_str(&page.body).unwrap()
@@ -16,9 +16,9 @@ fn key(value: &str, count: u64) -> Value {
     json!({"domain": "shop", "entries": entries, "count": count, "error": 0, "is_cut": false, "rule": 1})
 }
 
-// Seen failing on: what passed counted as denied; no rule told.
+// Seen failing on: passed requests counted as denied; a missing rule.
 #[tokio::test]
-async fn those_who_are_refused_most_and_spend_most_are_told_in_order() {
+async fn top_keys_are_listed_by_refusals_and_by_hits() {
     let server = Server::with_rules(RULES).await;
     for (value, times) in [("loud", 15), ("louder", 17), ("quiet", 3)] {
         for _ in 0..times {
@@ -28,12 +28,12 @@ async fn those_who_are_refused_most_and_spend_most_are_told_in_order() {
     let mut many = request("shop", "ten=thirsty");
     many.hits_addend = 9;
     server.send(many).await;
-    let denied = shown(&server, "").await;
+    let denied = top_keys(&server, "").await;
     assert_eq!(denied["by"], "denied");
     assert_eq!(denied["keys"], json!([key("louder", 7), key("loud", 5)]));
     let [since, since_ms] = ["since", "since_ms"].map(|name| denied[name].as_u64().unwrap());
     assert!(since > 1_700_000_000 && since_ms == since * 1_000, "{since} {since_ms}");
-    let spent = shown(&server, "?by=spent&limit=3").await;
+    let spent = top_keys(&server, "?by=spent&limit=3").await;
     assert_eq!(spent["keys"], json!([key("loud", 10), key("louder", 10), key("thirsty", 9)]));
     let wrong = get(server.admin, "/api/v1/top?by=all").await;
     assert_eq!((wrong.code, wrong.header("content-type")), (400, Some("application/problem+json")));
@@ -41,7 +41,7 @@ async fn those_who_are_refused_most_and_spend_most_are_told_in_order() {
 }
 
 #[tokio::test]
-async fn it_is_told_to_operators_alone_once_there_is_a_token() {
+async fn top_keys_require_the_admin_token() {
     let setup = Setup::rules(RULES);
     setup.write("token", "a-token-of-the-operators\n");
     let path = setup.path().join("token");

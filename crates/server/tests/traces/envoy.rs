@@ -1,8 +1,8 @@
-//! Behind a real Envoy that traces by OpenTelemetry: its calls carry its context, and both tell one receiver.
+//! Envoy with OpenTelemetry tracing: its calls carry its context, and both export to one receiver.
 
-use crate::asking::{SAMPLED, TRACE, sending_to};
-use crate::front::app;
+use crate::proxy::app;
 use crate::receiver::{Receiver, by_id};
+use crate::service::{SAMPLED, TRACE, sending_to};
 use hivemind_testkit::envoy::bootstrap::{Bootstrap, address, cluster};
 use hivemind_testkit::envoy::http::Connection;
 use hivemind_testkit::envoy::proxy::{self, Envoy};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// The Envoy of the other tests, and it traces.
+/// Envoy's bootstrap of the other tests, with tracing.
 fn tracing(admin: &Path, app: SocketAddr, limiter: SocketAddr, receiver: SocketAddr) -> Value {
     let limits = json!([{"actions": [{"generic_key": {"descriptor_key": "k", "descriptor_value": "v"}}]}]);
     let config = Bootstrap {
@@ -19,7 +19,7 @@ fn tracing(admin: &Path, app: SocketAddr, limiter: SocketAddr, receiver: SocketA
         ..Bootstrap::default()
     };
     let mut config = config.into_json(admin, &address(limiter), &[("upstream", app)]);
-    // Envoy holds spans back for seconds, unless it is told not to.
+    // Envoy buffers spans for seconds by default.
     let runtime = json!({"tracing.opentelemetry.min_flush_spans": 1});
     config["layered_runtime"] = json!({"layers": [{"name": "test", "static_layer": runtime}]});
     let resources = &mut config["static_resources"];
@@ -35,9 +35,9 @@ fn tracing(admin: &Path, app: SocketAddr, limiter: SocketAddr, receiver: SocketA
     config
 }
 
-// Seen failing on: calls whose metadata is not looked at.
+// Seen failing on: call metadata that is ignored.
 #[tokio::test(flavor = "multi_thread")]
-async fn behind_envoy_a_check_is_below_envoys_own_span_of_the_call() {
+async fn check_span_is_below_envoys_span_of_the_call() {
     let Some(program) = proxy::program() else { return };
     let (receiver, app) = (Receiver::start().await, app().await);
     let server = sending_to(&receiver).start().await;
@@ -51,12 +51,12 @@ async fn behind_envoy_a_check_is_below_envoys_own_span_of_the_call() {
         envoy
     });
     let from = |service: &'static str| {
-        move |all: &[crate::receiver::Received]| all.iter().any(|of| of.service == service)
+        move |all: &[crate::receiver::ReceivedSpan]| all.iter().any(|of| of.service == service)
     };
     receiver.until("a check", from("hivemind")).await;
     let check = receiver.named("ratelimit.check").remove(0);
     assert_eq!((check.service.as_str(), check.trace().as_str()), ("hivemind", TRACE));
-    let is_parent = |of: &crate::receiver::Received| of.service == "envoy" && of.id() == check.parent();
+    let is_parent = |of: &crate::receiver::ReceivedSpan| of.service == "envoy" && of.id() == check.parent();
     receiver.until("Envoy's span of the call", |all| all.iter().any(is_parent)).await;
     let parent = &by_id(&receiver.spans())[&check.parent()];
     assert_eq!(parent.trace(), TRACE);

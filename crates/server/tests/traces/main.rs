@@ -1,28 +1,28 @@
-//! Traces from outside: the real binary, real callers, and a receiver that decodes what arrives by OpenTelemetry's own
-//! messages. Every test has a service and a receiver of its own. What is to be sent is sent at the latest when a service
-//! ends, so most tests end it and then look.
+//! Traces: the real binary, real clients, and a receiver that decodes messages with OpenTelemetry's own types.
+//! Every test has its own service and receiver. Spans are sent at the latest when a service stops, so most
+//! tests stop it and then check.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that cannot go on fails and tells"
+    reason = "a test that cannot go on fails"
 )]
 
-mod asking;
-mod checks;
+mod check_spans;
 mod envoy;
-mod front;
 mod gateway;
 mod mesh;
 mod outages;
+mod proxy;
 mod receiver;
 mod sampling;
 mod secrecy;
+mod service;
 mod stores;
 
-/// What every service here limits.
+/// The rules of every service in this binary.
 const RULES: &str = "
 domain: d
 descriptors:

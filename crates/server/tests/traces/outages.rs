@@ -1,12 +1,12 @@
-//! A receiver that is away, slow or unwilling.
+//! A receiver that is unreachable, slow or refusing.
 
 use crate::RULES;
-use crate::asking::{ask, end, sending_to};
 use crate::receiver::Receiver;
+use crate::service::{ask, end, sending_to};
 use hivemind_testkit::{Client, Server, Setup, overall, request, within};
 use tokio::net::TcpListener;
 
-/// More than fit on the way out, by far.
+/// Far more than the export queue holds.
 const MANY: usize = 3_000;
 
 async fn ask_often(server: &Server, count: usize) {
@@ -19,18 +19,18 @@ async fn ask_often(server: &Server, count: usize) {
 
 async fn dropped(server: &Server, reason: &str) -> u64 {
     let series = format!("hivemind_traces_dropped_total{{reason=\"{reason}\"}}");
-    server.metrics().await.metric(&series).expect("a number of those that were dropped")
+    server.metrics().await.metric(&series).expect("the number of dropped spans")
 }
 
-// Seen failing on: a queue without a bound, and drops that are not counted.
+// Seen failing on: an unbounded queue, and drops that are not counted.
 #[tokio::test]
-async fn a_receiver_that_never_answers_changes_no_decision_and_what_finds_no_room_is_counted() {
+async fn silent_receiver_changes_no_decision_and_drops_are_counted() {
     let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let server = Setup::rules(RULES).with("observability.otel.tracing.endpoint", &url).start().await;
     ask_often(&server, MANY).await;
     let lost = dropped(&server, "queue_full").await;
-    // 2,048 wait, and a message or two of 256 are held.
+    // 2,048 are queued, and one or two messages of 256 are in flight.
     assert!(
         (MANY - 2_048 - 512..=MANY - 2_048).contains(&usize::try_from(lost).unwrap()),
         "{lost} were dropped"
@@ -39,7 +39,7 @@ async fn a_receiver_that_never_answers_changes_no_decision_and_what_finds_no_roo
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_not_there_changes_no_decision_and_no_end() {
+async fn unreachable_receiver_delays_neither_calls_nor_shutdown() {
     let gone = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}", gone.local_addr().unwrap());
     drop(gone);
@@ -50,7 +50,7 @@ async fn a_receiver_that_is_not_there_changes_no_decision_and_no_end() {
     end(server).await;
 }
 
-async fn sent_again(protocol: &str) {
+async fn assert_retried(protocol: &str) {
     let receiver = Receiver::refusing(1).await;
     let server = sending_to(&receiver).with("observability.otel.tracing.protocol", protocol).start().await;
     assert_eq!(ask(&server, ("d", "k=1"), &[]).await.unwrap(), "OK");
@@ -58,19 +58,19 @@ async fn sent_again(protocol: &str) {
     assert_eq!(receiver.named("ratelimit.check").len(), 1);
     assert_eq!(dropped(&server, "not_sent").await, 0);
     end(server).await;
-    assert_eq!(receiver.named("ratelimit.check").len(), 1, "it is told once");
+    assert_eq!(receiver.named("ratelimit.check").len(), 1, "it is exported once");
 }
 
-// Seen failing on: a message that is let go when it is not taken the first time.
+// Seen failing on: a message that is dropped when its first attempt fails.
 #[tokio::test]
-async fn what_was_not_taken_is_sent_again() {
-    sent_again("grpc").await;
-    sent_again("http").await;
+async fn refused_message_is_sent_again() {
+    assert_retried("grpc").await;
+    assert_retried("http").await;
 }
 
-// Seen failing on: one message in a second, and no more.
+// Seen failing on: one message per second only.
 #[tokio::test]
-async fn much_at_once_is_all_told() {
+async fn large_burst_of_spans_is_exported_completely() {
     let receiver = Receiver::start().await;
     let server = sending_to(&receiver).start().await;
     ask_often(&server, MANY).await;

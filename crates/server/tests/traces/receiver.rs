@@ -1,4 +1,4 @@
-//! A receiver of OTLP, by gRPC and by HTTP on one port, that keeps every byte and what it decodes from them.
+//! An OTLP receiver for gRPC and HTTP on one port that keeps every byte and the decoded spans.
 
 use bytes::Bytes;
 use hivemind_testkit::within;
@@ -22,20 +22,20 @@ use tokio::sync::watch;
 const BY_GRPC: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 const BY_HTTP: &str = "/v1/traces";
 
-/// A span, and who sent it.
+/// A span and the name of its service.
 #[derive(Clone, Debug)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedSpan {
     pub(crate) service: String,
     pub(crate) span: proto::Span,
 }
 
-impl Received {
-    /// An attribute as a text: a list with blanks between its words.
+impl ReceivedSpan {
+    /// An attribute as a text: the items of a list separated by spaces.
     pub(crate) fn attribute(&self, key: &str) -> Option<String> {
         value_of(&self.span.attributes, key)
     }
 
-    /// Its own name, in hexadecimal digits.
+    /// The span id, in hexadecimal digits.
     pub(crate) fn id(&self) -> String {
         hex(&self.span.span_id)
     }
@@ -73,10 +73,10 @@ fn text(value: &AnyValue) -> String {
 }
 
 #[derive(Default)]
-struct Kept {
+struct Recording {
     raw: Vec<Bytes>,
-    spans: Vec<Received>,
-    /// Answered with 503 or UNAVAILABLE so often, before anything is taken.
+    spans: Vec<ReceivedSpan>,
+    /// The number of messages to refuse with 503 or UNAVAILABLE before one is accepted.
     refusals: u32,
 }
 
@@ -84,8 +84,8 @@ struct Kept {
 pub(crate) struct Receiver {
     pub(crate) url: String,
     pub(crate) port: u16,
-    kept: Arc<Mutex<Kept>>,
-    heard: watch::Receiver<usize>,
+    kept: Arc<Mutex<Recording>>,
+    received_count: watch::Receiver<usize>,
 }
 
 impl Receiver {
@@ -93,56 +93,56 @@ impl Receiver {
         Self::refusing(0).await
     }
 
-    /// One that takes nothing so often at first.
+    /// A receiver that refuses this many messages first.
     pub(crate) async fn refusing(refusals: u32) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let kept = Arc::new(Mutex::new(Kept { refusals, ..Kept::default() }));
-        let (tell, heard) = watch::channel(0);
-        let (keeping, tell) = (Arc::clone(&kept), Arc::new(tell));
+        let kept = Arc::new(Mutex::new(Recording { refusals, ..Recording::default() }));
+        let (sender, received_count) = watch::channel(0);
+        let (keeping, sender) = (Arc::clone(&kept), Arc::new(sender));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (kept, tell) = (Arc::clone(&keeping), Arc::clone(&tell));
+                let (kept, sender) = (Arc::clone(&keeping), Arc::clone(&sender));
                 let service = hyper::service::service_fn(move |request| {
-                    answer(request, Arc::clone(&kept), Arc::clone(&tell))
+                    answer(request, Arc::clone(&kept), Arc::clone(&sender))
                 });
                 tokio::spawn(async move {
                     let _ = auto::Builder::new(TokioExecutor::new())
                         .serve_connection(TokioIo::new(stream), service)
-                        .await; // Whoever sends may leave whenever it likes.
+                        .await; // The client may disconnect at any time.
                 });
             }
         });
-        Self { url: format!("http://127.0.0.1:{port}"), port, kept, heard }
+        Self { url: format!("http://127.0.0.1:{port}"), port, kept, received_count }
     }
 
-    /// All that has come.
-    pub(crate) fn spans(&self) -> Vec<Received> {
+    /// All received spans.
+    pub(crate) fn spans(&self) -> Vec<ReceivedSpan> {
         self.kept.lock().unwrap().spans.clone()
     }
 
-    /// All that has come by a name.
-    pub(crate) fn named(&self, name: &str) -> Vec<Received> {
+    /// All received spans with this name.
+    pub(crate) fn named(&self, name: &str) -> Vec<ReceivedSpan> {
         self.spans().into_iter().filter(|of| of.span.name == name).collect()
     }
 
-    /// How many messages have come, whether they were taken or not.
+    /// The number of received messages, accepted or not.
     pub(crate) fn messages(&self) -> usize {
         self.kept.lock().unwrap().raw.len()
     }
 
-    /// Whether these bytes are anywhere in what has come.
+    /// Whether any received message contains these bytes.
     pub(crate) fn has(&self, bytes: &[u8]) -> bool {
         let is_there = |raw: &Bytes| raw.windows(bytes.len()).any(|part| part == bytes);
         self.kept.lock().unwrap().raw.iter().any(is_there)
     }
 
-    /// Waits until what has come is as it should be.
-    pub(crate) async fn until(&self, what: &str, is_so: impl Fn(&[Received]) -> bool) {
-        let mut heard = self.heard.clone();
+    /// Waits until the received spans satisfy a condition.
+    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&[ReceivedSpan]) -> bool) {
+        let mut received_count = self.received_count.clone();
         let waited = within(what, async {
-            while !is_so(&self.spans()) {
-                heard.changed().await.unwrap();
+            while !condition(&self.spans()) {
+                received_count.changed().await.unwrap();
             }
         });
         waited.await;
@@ -151,8 +151,8 @@ impl Receiver {
 
 async fn answer(
     request: Request<Incoming>,
-    kept: Arc<Mutex<Kept>>,
-    tell: Arc<watch::Sender<usize>>,
+    kept: Arc<Mutex<Recording>>,
+    sender: Arc<watch::Sender<usize>>,
 ) -> Result<Response<http_body_util::combinators::BoxBody<Bytes, Infallible>>, Infallible> {
     let by_grpc = match request.uri().path() {
         BY_GRPC => true,
@@ -164,7 +164,7 @@ async fn answer(
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
     let body = body.unwrap_or_default();
     let is_taken = keep(&kept, &body, by_grpc);
-    tell.send_modify(|messages| *messages += 1);
+    sender.send_modify(|messages| *messages += 1);
     let message = ExportTraceServiceResponse::default().encode_to_vec();
     Ok(if by_grpc {
         let framed = [&[0, 0, 0, 0, u8::try_from(message.len()).unwrap()], &message[..]].concat();
@@ -178,8 +178,8 @@ async fn answer(
     })
 }
 
-/// Whether it is taken.
-fn keep(kept: &Mutex<Kept>, body: &Bytes, by_grpc: bool) -> bool {
+/// Records a message; false if it is refused.
+fn keep(kept: &Mutex<Recording>, body: &Bytes, by_grpc: bool) -> bool {
     let mut kept = kept.lock().unwrap();
     kept.raw.push(body.clone());
     if kept.refusals > 0 {
@@ -192,14 +192,14 @@ fn keep(kept: &Mutex<Kept>, body: &Bytes, by_grpc: bool) -> bool {
         let resource = of_resource.resource.expect("a resource");
         let service = value_of(&resource.attributes, "service.name").expect("service.name");
         for span in of_resource.scope_spans.into_iter().flat_map(|of_scope| of_scope.spans) {
-            kept.spans.push(Received { service: service.clone(), span });
+            kept.spans.push(ReceivedSpan { service: service.clone(), span });
         }
     }
     true
 }
 
-/// What is below each span, by its name, sorted.
-pub(crate) fn below(all: &[Received], parent: &Received) -> Vec<String> {
+/// The names of a span's children, sorted.
+pub(crate) fn below(all: &[ReceivedSpan], parent: &ReceivedSpan) -> Vec<String> {
     let mut names: Vec<String> = all
         .iter()
         .filter(|of| {
@@ -211,7 +211,7 @@ pub(crate) fn below(all: &[Received], parent: &Received) -> Vec<String> {
     names
 }
 
-/// Spans by their own name in hexadecimal digits.
-pub(crate) fn by_id(all: &[Received]) -> BTreeMap<String, Received> {
+/// Spans by their ids in hexadecimal digits.
+pub(crate) fn by_id(all: &[ReceivedSpan]) -> BTreeMap<String, ReceivedSpan> {
     all.iter().map(|of| (of.id(), of.clone())).collect()
 }

@@ -1,10 +1,11 @@
-//! Which checks are followed.
+//! Sampling: which checks have spans.
 
-use crate::asking::{SAMPLED, SPAN, TRACE, UNSAMPLED, ask, end, sending_to};
 use crate::receiver::Receiver;
+use crate::service::{SAMPLED, SPAN, TRACE, UNSAMPLED, ask, end, sending_to};
 
-/// Asks with these `traceparent` headers (none where it is empty); the checks that came of it, as their traces and parents.
-async fn followed(rate: &str, parents: &[&str]) -> Vec<(String, String)> {
+/// Sends requests with these `traceparent` headers (none if empty) and returns the trace and parent ids of the
+/// resulting spans.
+async fn sampled(rate: &str, parents: &[&str]) -> Vec<(String, String)> {
     let receiver = Receiver::start().await;
     let server = sending_to(&receiver).with("observability.otel.tracing.sample_rate", rate).start().await;
     for parent in parents {
@@ -15,34 +16,34 @@ async fn followed(rate: &str, parents: &[&str]) -> Vec<(String, String)> {
     receiver.named("ratelimit.check").iter().map(|of| (of.trace(), of.parent())).collect()
 }
 
-// Seen failing on: the rate alone, whatever the parent says.
+// Seen failing on: the rate applied regardless of the parent.
 #[tokio::test]
-async fn a_sampled_parent_is_followed_at_any_rate_and_an_unsampled_one_at_none() {
+async fn parent_sampling_decision_overrides_the_rate() {
     let of_parent = [(TRACE.to_owned(), SPAN.to_owned())];
-    assert_eq!(followed("0", &["", UNSAMPLED, SAMPLED, ""]).await, of_parent);
-    let followed = followed("1", &[UNSAMPLED, SAMPLED, UNSAMPLED]).await;
-    assert_eq!(followed, of_parent);
+    assert_eq!(sampled("0", &["", UNSAMPLED, SAMPLED, ""]).await, of_parent);
+    let sampled = sampled("1", &[UNSAMPLED, SAMPLED, UNSAMPLED]).await;
+    assert_eq!(sampled, of_parent);
 }
 
-// Seen failing on: another half of the names; and on a rate that is not heeded.
+// Seen failing on: another half of the trace ids; a rate that is ignored.
 #[tokio::test]
-async fn of_traces_that_begin_here_those_are_followed_whose_names_are_below_the_rate() {
-    let followed = followed("0.5", &[""; 200]).await;
-    assert!((50..150).contains(&followed.len()), "{} of 200", followed.len());
-    for (trace, parent) in &followed {
+async fn root_traces_are_sampled_by_trace_id_below_the_rate() {
+    let sampled = sampled("0.5", &[""; 200]).await;
+    assert!((50..150).contains(&sampled.len()), "{} of 200", sampled.len());
+    for (trace, parent) in &sampled {
         let low = u64::from_str_radix(&trace[16..], 16).unwrap();
         assert!(low >> 1 < 1 << 62, "{trace} is not in the lower half");
         assert_eq!(parent, "");
     }
-    let mut names: Vec<_> = followed.iter().map(|(trace, _)| trace).collect();
+    let mut names: Vec<_> = sampled.iter().map(|(trace, _)| trace).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), followed.len(), "a name was given twice");
+    assert_eq!(names.len(), sampled.len(), "a trace id was used twice");
 }
 
-// Seen failing on: an upper-case parent that is taken.
+// Seen failing on: an upper-case parent that is accepted.
 #[tokio::test]
-async fn what_is_no_context_begins_a_new_trace_and_is_never_an_error() {
+async fn invalid_traceparent_starts_a_new_trace() {
     let wrong = [
         "hello",
         "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
@@ -52,17 +53,17 @@ async fn what_is_no_context_begins_a_new_trace_and_is_never_an_error() {
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more",
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-1",
     ];
-    let followed = followed("1", &wrong).await;
-    assert_eq!(followed.len(), wrong.len());
-    for (trace, parent) in followed {
+    let sampled = sampled("1", &wrong).await;
+    assert_eq!(sampled.len(), wrong.len());
+    for (trace, parent) in sampled {
         assert_ne!(trace, TRACE);
         assert_eq!(parent, "");
     }
 }
 
-// Seen failing on: the first of two that is taken.
+// Seen failing on: the first of two parents accepted.
 #[tokio::test]
-async fn of_two_parents_none_is_believed_and_a_state_without_a_parent_is_nobodys() {
+async fn duplicate_parents_and_orphan_tracestate_are_ignored() {
     let receiver = Receiver::start().await;
     let server = sending_to(&receiver).start().await;
     let two = [("traceparent", SAMPLED), ("traceparent", UNSAMPLED), ("tracestate", "a=1")];
@@ -76,7 +77,7 @@ async fn of_two_parents_none_is_believed_and_a_state_without_a_parent_is_nobodys
 
 // Seen failing on: an exporter that is started without an endpoint.
 #[tokio::test]
-async fn without_an_endpoint_or_where_it_is_off_nothing_is_sent() {
+async fn nothing_is_exported_without_endpoint_or_when_disabled() {
     let receiver = Receiver::start().await;
     let off = sending_to(&receiver).with("observability.otel.tracing.enabled", "false").start().await;
     assert_eq!(ask(&off, ("d", "k=1"), &[("traceparent", SAMPLED)]).await.unwrap(), "OK");

@@ -1,22 +1,22 @@
-//! Nothing that is a client's leaves by a trace: every byte that arrives is searched.
+//! Traces contain no client data: every received byte is searched.
 
-use crate::asking::{SAMPLED, ask, end, sending_to};
-use crate::front::{Gateway, app};
+use crate::proxy::{Gateway, app};
 use crate::receiver::Receiver;
+use crate::service::{SAMPLED, ask, end, sending_to};
 use hivemind_testkit::hivemind;
 
-/// What hostile and confidential values have in common here.
+/// A mark in all hostile and confidential values.
 const MARK: &str = "h0stile";
 
-// Seen failing on: the values of descriptors, an unknown domain, and any key, among the attributes.
+// Seen failing on: descriptor values, an unknown domain, and unknown keys among the attributes.
 #[tokio::test]
-async fn no_value_key_or_unknown_name_of_a_caller_is_sent() {
+async fn caller_values_and_unknown_names_are_never_exported() {
     let receiver = Receiver::start().await;
     let setup = sending_to(&receiver);
-    let (code, made) = hivemind(&["keys", "new", "--name", "envoy"]);
-    assert_eq!(code, Some(0), "{made}");
-    let line = made.lines().find(|line| line.contains(":sha256:")).expect("a line for the file").trim();
-    let key = made.split_whitespace().find(|word| word.starts_with("hm_"));
+    let (code, output) = hivemind(&["keys", "new", "--name", "envoy"]);
+    assert_eq!(code, Some(0), "{output}");
+    let line = output.lines().find(|line| line.contains(":sha256:")).expect("a line for the file").trim();
+    let key = output.split_whitespace().find(|word| word.starts_with("hm_"));
     setup.write("keys", line);
     let key = key.expect("a key").to_owned();
     let server = setup.with("security.api_keys_file", "keys").start().await;
@@ -27,7 +27,7 @@ async fn no_value_key_or_unknown_name_of_a_caller_is_sent() {
         ("authorization", authorization.as_str()),
         ("cookie", MARK),
         ("baggage", MARK),
-        // Nothing of it is sent where it is not as it should be.
+        // An invalid value is not exported at all.
         ("tracestate", "NOT=h0stile"),
     ];
     let hostile = [
@@ -51,9 +51,9 @@ async fn no_value_key_or_unknown_name_of_a_caller_is_sent() {
     assert_eq!(checks[4].attribute("domain").as_deref(), Some("other"));
 }
 
-// Seen failing on: the method as it was sent.
+// Seen failing on: the method exported as sent.
 #[tokio::test]
-async fn nothing_that_a_client_of_the_gateway_says_is_sent() {
+async fn gateway_client_data_is_never_exported() {
     let (receiver, app) = (Receiver::start().await, app().await);
     let gateway = Gateway::start(&receiver, app, 1_000).await;
     let bearer = format!("Bearer {MARK}");

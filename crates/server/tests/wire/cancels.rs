@@ -1,22 +1,22 @@
-//! Calls that are given up halfway: nothing is charged, and the next call is served.
+//! Cancelled calls: nothing is charged, and the next call is served.
 
-use crate::rules::{RULES, body, served};
+use crate::service::{RULES, body, served};
 use hivemind_testkit::Server;
 use hivemind_testkit::http2::{Connection, Frame, Headers, reason};
 
 #[tokio::test]
-async fn a_call_that_is_reset_before_its_body_is_whole_charges_nothing() {
-    // Seen failing on: an answer as soon as the message is whole, before the call is.
+async fn call_reset_before_its_body_is_complete_is_not_charged() {
+    // Seen failing on: a response as soon as the message is complete, before the call is.
     let (_server, mut connection) = served().await;
     let whole = body("k=x");
     for cut in [0, 1, 4, 5, 6, whole.len() - 1, whole.len()] {
-        // Without the end of the stream not even a whole message is a whole body.
+        // Without the end of the stream even a complete message is not a complete body.
         let stream = connection.begin(&Headers::call()).await;
         connection.send(&[Frame::data(stream, &whole[..cut])]).await;
         connection.ping().await;
         connection.send(&[Frame::reset(stream, reason::CANCEL)]).await;
         connection.ping().await;
-        // And in one piece, so that the server sees all of it at once.
+        // And in one write, so that the server reads all of it at once.
         let stream = connection.stream();
         let frames = [
             Headers::call().frame(stream),
@@ -31,7 +31,7 @@ async fn a_call_that_is_reset_before_its_body_is_whole_charges_nothing() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_amid_calls_charges_nothing_for_them() {
+async fn connection_lost_during_calls_charges_nothing() {
     let server = Server::with_rules(RULES).await;
     let whole = body("k=x");
     for _ in 0..10 {
@@ -47,7 +47,7 @@ async fn a_connection_that_breaks_amid_calls_charges_nothing_for_them() {
 }
 
 #[tokio::test]
-async fn a_reset_amid_a_body_leaves_its_neighbours_alone() {
+async fn reset_during_a_body_leaves_other_streams_alone() {
     let (_server, mut connection) = served().await;
     let whole = body("k=x");
     let kept = connection.begin(&Headers::call()).await;
@@ -60,9 +60,9 @@ async fn a_reset_amid_a_body_leaves_its_neighbours_alone() {
     assert_eq!(connection.answer(kept).await.summary(), "OK 9/DAY, 8 left");
 }
 
-/// Sends a hundred calls in one write, each with its reset at once, and says what is left of a million
-/// when the connection, which lives, has been asked once more.
-async fn left_after_a_hundred_taken_back(key: &str, sends_body: bool) -> u32 {
+/// Sends a hundred calls in one write, each with its reset, and returns what remains of a million hits after
+/// another call on the same connection.
+async fn remaining_after_hundred_resets(key: &str, sends_body: bool) -> u32 {
     let (_server, mut connection) = served().await;
     connection.ping().await;
     let mut frames = Vec::new();
@@ -83,12 +83,12 @@ async fn left_after_a_hundred_taken_back(key: &str, sends_body: bool) -> u32 {
 }
 
 #[tokio::test]
-async fn a_hundred_calls_taken_back_at_once_are_no_flood() {
+async fn hundred_immediate_resets_are_not_a_flood() {
     // A proxy that stalled does this.
-    let left = left_after_a_hundred_taken_back("free=begun", false).await;
-    assert_eq!(left, 999_999, "what never had a body was charged");
-    // What was whole before it was taken back is decided as if it were not: all hundred are charged,
-    // where the reset comes with its call. The caller cannot tell, so fewer would be no mistake.
-    let left = left_after_a_hundred_taken_back("free=whole", true).await;
+    let left = remaining_after_hundred_resets("free=begun", false).await;
+    assert_eq!(left, 999_999, "a call without a body was charged");
+    // A call that was complete before its reset may be charged or not; if the reset arrives with its call, all
+    // hundred are charged. The caller cannot tell, so fewer are also correct.
+    let left = remaining_after_hundred_resets("free=whole", true).await;
     assert!((999_899..=999_999).contains(&left), "{left}");
 }

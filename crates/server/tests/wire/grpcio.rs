@@ -1,6 +1,6 @@
-//! Python's grpcio, which is the C++ library of gRPC, as a client: what nobody of us wrote is served as well.
+//! Python's grpcio, which wraps the C++ gRPC library, as an independent client.
 
-use crate::rules::RULES;
+use crate::service::RULES;
 use hivemind_testkit::may_be_missing;
 use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitResponse;
 use hivemind_testkit::{Server, request, statuses, within};
@@ -8,15 +8,15 @@ use prost::Message;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// A Python that has grpcio, as `./test` installs it. Without it there is nothing to test.
+/// A Python with grpcio, as `./test` installs it. Without it the tests are skipped.
 fn python() -> Option<PathBuf> {
     let python = std::env::var_os("HIVEMIND_GRPCIO").map(PathBuf::from);
     assert!(python.is_some() || may_be_missing(), "HIVEMIND_GRPCIO names no Python; `./test` installs it");
     python
 }
 
-/// Asks in one of the ways that the client knows: a line for each call, with its answer in short.
-async fn asked(server: &Server, way: &str, text: &str) -> Option<Vec<String>> {
+/// Calls the service in one of the client's modes and returns a short line per call.
+async fn calls(server: &Server, way: &str, text: &str) -> Option<Vec<String>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire/data/grpcio_client.py");
     let message = request("d", text).encode_to_vec().iter().fold(String::new(), |mut hex, byte| {
         write!(hex, "{byte:02x}").unwrap();
@@ -24,7 +24,7 @@ async fn asked(server: &Server, way: &str, text: &str) -> Option<Vec<String>> {
     });
     let mut command = tokio::process::Command::new(python()?);
     command.arg(script).arg(server.grpc.to_string()).args([way, &message]).kill_on_drop(true);
-    // A proxy of this machine is none of the test's.
+    // A proxy of this machine must not be used.
     command.env_remove("http_proxy").env_remove("https_proxy").env("no_proxy", "*");
     let output = within("grpcio", command.output()).await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -32,7 +32,7 @@ async fn asked(server: &Server, way: &str, text: &str) -> Option<Vec<String>> {
     Some(text(output.stdout).lines().map(short).collect())
 }
 
-/// The status, or of an answer what it says.
+/// The status, or the short form of a response.
 fn short(line: &str) -> String {
     let Some(hex) = line.strip_prefix("OK ") else { return line.to_owned() };
     let digits = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
@@ -41,43 +41,43 @@ fn short(line: &str) -> String {
 }
 
 #[tokio::test]
-async fn grpcio_is_served_with_and_without_a_deadline_and_with_metadata() {
+async fn grpcio_calls_with_deadline_and_metadata_are_served() {
     let server = Server::with_rules(RULES).await;
-    let Some(lines) = asked(&server, "plain", "k=x").await else { return };
+    let Some(lines) = calls(&server, "plain", "k=x").await else { return };
     assert_eq!(lines, ["OK 9/DAY, 8 left"]);
-    assert_eq!(asked(&server, "within a deadline", "k=x").await.unwrap(), ["OK 9/DAY, 7 left"]);
+    assert_eq!(calls(&server, "within a deadline", "k=x").await.unwrap(), ["OK 9/DAY, 7 left"]);
     let mut expected: Vec<_> = (0..7).rev().map(|left| format!("OK 9/DAY, {left} left")).collect();
     expected.extend(vec!["OVER 9/DAY".to_owned(); 3]);
-    assert_eq!(asked(&server, "with metadata", "k=x").await.unwrap(), expected);
+    assert_eq!(calls(&server, "with metadata", "k=x").await.unwrap(), expected);
 }
 
 #[tokio::test]
-async fn a_call_of_grpcio_that_never_sends_its_message_is_past_its_deadline_and_charges_nothing() {
+async fn grpcio_call_without_message_exceeds_its_deadline() {
     let server = Server::with_rules(RULES).await;
-    let Some(lines) = asked(&server, "past a deadline", "k=x").await else { return };
+    let Some(lines) = calls(&server, "past a deadline", "k=x").await else { return };
     assert_eq!(lines, ["DEADLINE_EXCEEDED", "OK 9/DAY, 8 left"]);
 }
 
 #[tokio::test]
-async fn a_call_that_grpcio_compresses_is_unimplemented_and_the_next_one_is_served() {
+async fn grpcio_compressed_call_is_unimplemented() {
     let server = Server::with_rules(RULES).await;
-    // Long, so that it is worth being compressed.
+    // Long enough to be compressed.
     let value = "x".repeat(5_000);
-    let Some(lines) = asked(&server, "compressed", &format!("k={value}")).await else { return };
+    let Some(lines) = calls(&server, "compressed", &format!("k={value}")).await else { return };
     assert_eq!(lines, ["UNIMPLEMENTED", "OK 9/DAY, 8 left"]);
 }
 
 #[tokio::test]
-async fn a_call_that_grpcio_cancels_charges_nothing_and_the_next_one_is_served() {
+async fn grpcio_cancelled_call_is_not_charged() {
     let server = Server::with_rules(RULES).await;
-    let Some(lines) = asked(&server, "cancelled", "k=x").await else { return };
+    let Some(lines) = calls(&server, "cancelled", "k=x").await else { return };
     assert_eq!(lines, ["CANCELLED", "OK 9/DAY, 8 left"]);
 }
 
 #[tokio::test]
-async fn a_thousand_calls_of_grpcio_at_once_are_all_answered() {
+async fn thousand_concurrent_grpcio_calls_are_answered() {
     let server = Server::with_rules(RULES).await;
-    let Some(lines) = asked(&server, "a thousand", "free=x").await else { return };
+    let Some(lines) = calls(&server, "a thousand", "free=x").await else { return };
     assert_eq!(lines.len(), 1_000);
     let mut left: Vec<u32> = lines.iter().map(|line| number_in(line)).collect();
     left.sort_unstable();

@@ -1,6 +1,5 @@
-//! `hivemind serve` at the level of single HTTP/2 frames: what well-behaved clients may
-//! send, what broken and hostile ones do send, and how long any of them is waited for.
-//! Every test starts the real binary, and a hostile connection has an honest one beside it.
+//! `hivemind serve` at the level of HTTP/2 frames: frames of well-behaved, broken and hostile clients, and
+//! timeouts. Every test starts the real binary; a hostile connection has an honest one next to it.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,23 +10,23 @@
 )]
 
 mod memory;
-mod rules;
+mod service;
 
-mod answers;
 mod bodies;
-mod bombs;
 mod cancels;
+mod connection_limit;
 mod drain;
 mod floods;
 mod grpcio;
+mod header_bombs;
+mod hpack;
 mod idleness;
-mod neighbours;
-mod places;
+mod incomplete_messages;
 mod requests;
-mod tables;
+mod responses;
+mod services;
 mod timeouts;
-mod unfinished;
-mod unread;
+mod unread_responses;
 mod violations;
 mod windows;
 mod workers;

@@ -1,11 +1,11 @@
-//! What the service's process holds in memory, as the kernel counts it.
+//! The resident memory of the service, from the kernel.
 
 use hivemind_testkit::Server;
 
-/// Far above what a build with its checks needs for a thousand calls, and far below what a flood would take.
+/// Far above what a debug build needs for a thousand calls, and far below what a flood would take.
 const MOST_GROWTH_KIB: u64 = 48 << 10;
 
-/// The memory of a service before something that may not take much of it.
+/// The memory of a service before a test of bounded memory.
 pub(crate) struct Memory<'a> {
     server: &'a Server,
     before: u64,

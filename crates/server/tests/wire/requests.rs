@@ -1,10 +1,10 @@
-//! Which headers make a call: what a client may leave out, and what it may not say.
+//! Request headers: which are optional, and which are rejected.
 
-use crate::rules::{body, served, still_serves};
+use crate::service::{assert_still_serves, body, served};
 use hivemind_testkit::http2::{Connection, Headers, reason};
 
 #[tokio::test]
-async fn a_client_may_leave_out_te_and_name_its_encoding() {
+async fn te_and_encoding_headers_are_optional() {
     let (_server, mut connection) = served().await;
     let calls = [
         ("k=no-te", Headers::call().without("te")),
@@ -24,8 +24,8 @@ async fn a_client_may_leave_out_te_and_name_its_encoding() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_grpc_is_refused_by_its_type() {
-    // Seen failing on: types that are not looked at.
+async fn content_type_other_than_grpc_gets_415() {
+    // Seen failing on: a content type that is not checked.
     let (_server, mut connection) = served().await;
     for kind in ["application/json", "text/plain", "application/grpcx"] {
         let headers = Headers::call().with("content-type", kind);
@@ -38,8 +38,8 @@ async fn a_body_that_is_no_grpc_is_refused_by_its_type() {
 }
 
 #[tokio::test]
-async fn only_post_makes_a_call() {
-    // Seen failing on: methods that are not looked at.
+async fn methods_other_than_post_get_405() {
+    // Seen failing on: a method that is not checked.
     let (_server, mut connection) = served().await;
     for method in ["GET", "PUT", "DELETE", "OPTIONS", "HEAD", "BREW"] {
         let headers = Headers::call().with(":method", method);
@@ -49,15 +49,15 @@ async fn only_post_makes_a_call() {
     assert_eq!(connection.ask("d", "k=x").await, "OK 9/DAY, 8 left");
 }
 
-async fn is_malformed(connection: &mut Connection, what: &str, headers: &Headers) {
+async fn assert_malformed(connection: &mut Connection, what: &str, headers: &Headers) {
     let answer = connection.call(headers, &body("k=x")).await;
-    // A server may answer 400 before it resets the stream, or in its place.
+    // The server may answer 400 before it resets the stream, or in place of the reset.
     let refused = answer.reset == Some(reason::PROTOCOL_ERROR) || answer.value(":status") == Some("400");
     assert!(refused, "{what}: {answer:?}");
 }
 
 #[tokio::test]
-async fn malformed_headers_end_their_stream_and_not_the_connection() {
+async fn malformed_headers_reset_only_their_stream() {
     let (_server, mut connection) = served().await;
     let calls = [
         ("no method", Headers::call().without(":method")),
@@ -74,31 +74,31 @@ async fn malformed_headers_end_their_stream_and_not_the_connection() {
         ("a length that is not its body's", Headers::call().with("content-length", "3")),
     ];
     for (what, headers) in calls {
-        is_malformed(&mut connection, what, &headers).await;
-        still_serves(&mut connection).await;
+        assert_malformed(&mut connection, what, &headers).await;
+        assert_still_serves(&mut connection).await;
     }
     assert_eq!(connection.ask("d", "k=x").await, "OK 9/DAY, 8 left", "none of them was charged");
 }
 
 #[tokio::test]
-async fn a_name_that_is_no_name_is_refused_and_other_connections_live() {
+async fn invalid_header_name_closes_only_its_connection() {
     let (server, mut honest) = served().await;
     for name in ["X-Upper", ":colour", "with space", "", "kölsch", "line\nfeed"] {
         let mut connection = Connection::open(&server).await;
         let stream = connection.start(&Headers::call().with(name, "x"), &body("k=x")).await;
-        // RFC 9113, 8.1.1 asks for an error of the stream; h2 cannot read on, and ends the connection.
+        // RFC 9113, 8.1.1 requires a stream error; h2 cannot continue reading, and ends the connection.
         assert_eq!(connection.failed(stream).await, reason::PROTOCOL_ERROR, "`{name}`");
-        still_serves(&mut honest).await;
+        assert_still_serves(&mut honest).await;
     }
     assert_eq!(honest.ask("d", "k=x").await, "OK 9/DAY, 8 left", "none of them was charged");
 }
 
 #[tokio::test]
-async fn a_pseudo_header_out_of_its_place_ends_its_stream_and_not_the_connection() {
+async fn misplaced_pseudo_header_resets_only_its_stream() {
     let (_server, mut connection) = served().await;
     let late = Headers::call().without(":path").with(":path", "/late");
-    is_malformed(&mut connection, "after the others", &late).await;
-    still_serves(&mut connection).await;
+    assert_malformed(&mut connection, "after the others", &late).await;
+    assert_still_serves(&mut connection).await;
     let stream = connection.stream();
     let twice = [Headers::call().block(), Headers::none().with(":path", "/twice").block()].concat();
     let frames = [
@@ -107,5 +107,5 @@ async fn a_pseudo_header_out_of_its_place_ends_its_stream_and_not_the_connection
     ];
     connection.send(&frames).await;
     assert_eq!(connection.answer(stream).await.reset, Some(reason::PROTOCOL_ERROR), "twice");
-    still_serves(&mut connection).await;
+    assert_still_serves(&mut connection).await;
 }

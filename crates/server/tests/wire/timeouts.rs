@@ -1,6 +1,6 @@
-//! How long is waited: for a client to begin to speak, and for a call to be whole.
+//! Timeouts: for a client's preface, and for a complete call.
 
-use crate::rules::{RULES, body, still_serves};
+use crate::service::{RULES, assert_still_serves, body};
 use hivemind_testkit::http2::{
     Connection, ConnectionEnd, Frame, HEALTH_CHECK, HEALTH_WATCH, Headers, framed,
 };
@@ -14,33 +14,33 @@ async fn with(key: &str, value: &str) -> Server {
 }
 
 #[tokio::test]
-async fn who_does_not_begin_to_speak_is_closed_and_who_did_is_not() {
-    // Seen failing on: a server without the time-out.
+async fn silent_connection_is_closed_and_active_one_is_not() {
+    // Seen failing on: a server without the timeout.
     let server = with("handshake_timeout", "200ms").await;
     let mut spoken = Connection::open(&server).await;
-    still_serves(&mut spoken).await;
+    assert_still_serves(&mut spoken).await;
     for begin in [&PREFACE[..0], &PREFACE[..1], &PREFACE[..12], &PREFACE[..23]] {
         let mut silent = Connection::silent(&server).await;
         silent.send_bytes(begin).await;
         assert_eq!(silent.ended().await, ConnectionEnd::Closed, "after {} bytes", begin.len());
-        still_serves(&mut spoken).await;
+        assert_still_serves(&mut spoken).await;
     }
-    // Each of the four took longer than the time-out.
-    still_serves(&mut spoken).await;
+    // Each of the four took longer than the timeout.
+    assert_still_serves(&mut spoken).await;
 }
 
 #[tokio::test]
-async fn a_preface_that_comes_drop_by_drop_is_closed_all_the_same() {
+async fn slowly_dripped_preface_times_out() {
     let server = with("handshake_timeout", "200ms").await;
     let mut slow = Connection::silent(&server).await;
-    // All but its last byte, each at once when the one before was sent: the clock starts at the beginning.
+    // All but its last byte, each sent right after the previous one: the timeout starts at the beginning.
     for byte in &PREFACE[..23] {
         slow.send_bytes(&[*byte]).await;
     }
     assert_eq!(slow.ended().await, ConnectionEnd::Closed);
 }
 
-/// Begins a call, sends a part of its body, and waits for the answer that comes without the rest.
+/// Begins a call, sends a part of its body, and waits for the response that arrives without the rest.
 async fn unfinished(connection: &mut Connection, headers: &Headers, part: &[u8]) -> String {
     let stream = connection.begin(headers).await;
     connection.send(&[Frame::data(stream, part)]).await;
@@ -50,8 +50,8 @@ async fn unfinished(connection: &mut Connection, headers: &Headers, part: &[u8])
 }
 
 #[tokio::test]
-async fn a_call_whose_body_never_ends_exceeds_its_deadline_and_charges_nothing() {
-    // Seen failing on: an answer as soon as the message is whole, before the call is.
+async fn incomplete_call_exceeds_its_deadline_and_is_not_charged() {
+    // Seen failing on: a response as soon as the message is complete, before the call is.
     let server = with("call_timeout", "200ms").await;
     let mut connection = Connection::open(&server).await;
     let whole = body("k=x");
@@ -59,25 +59,25 @@ async fn a_call_whose_body_never_ends_exceeds_its_deadline_and_charges_nothing()
         assert_eq!(unfinished(&mut connection, &Headers::call(), &whole[..cut]).await, "status 4", "{cut}");
     }
     assert_eq!(connection.ask("d", "k=x").await, "OK 9/DAY, 8 left");
-    // Seen failing on: a service that counts the calls alone that it could read.
+    // Seen failing on: a service that counts only the calls that it could parse.
     let failed = "ratelimit_service_should_rate_limit_error{err_type=\"service_error\"}";
     assert_eq!(server.metrics().await.metric(failed), Some(5));
 }
 
 #[tokio::test]
-async fn what_comes_after_the_deadline_harms_nobody() {
+async fn data_after_the_deadline_is_ignored() {
     let server = with("call_timeout", "100ms").await;
     let mut connection = Connection::open(&server).await;
     let stream = connection.begin(&Headers::call()).await;
     assert_eq!(connection.answer(stream).await.grpc_status(), Some(DEADLINE_EXCEEDED));
-    // The client did not know yet.
+    // The client had not read the response yet.
     connection.send(&[Frame::data(stream, body("k=x")).end()]).await;
     connection.ping().await;
     assert_eq!(connection.ask("d", "k=x").await, "OK 9/DAY, 8 left");
 }
 
 #[tokio::test]
-async fn a_shorter_deadline_of_the_caller_goes_first() {
+async fn shorter_client_deadline_takes_precedence() {
     // Seen failing on: the longer of the two.
     let server = with("call_timeout", "1h").await;
     let mut connection = Connection::open(&server).await;
@@ -85,11 +85,11 @@ async fn a_shorter_deadline_of_the_caller_goes_first() {
         let headers = Headers::call().with("grpc-timeout", timeout);
         assert_eq!(unfinished(&mut connection, &headers, &[0]).await, "status 4", "{timeout}");
     }
-    still_serves(&mut connection).await;
+    assert_still_serves(&mut connection).await;
 }
 
 #[tokio::test]
-async fn a_longer_deadline_of_the_caller_does_not_go_beyond_the_servers() {
+async fn longer_client_deadline_is_capped_by_the_server() {
     // Seen failing on: the longer of the two.
     let server = with("call_timeout", "200ms").await;
     let mut connection = Connection::open(&server).await;
@@ -100,13 +100,13 @@ async fn a_longer_deadline_of_the_caller_does_not_go_beyond_the_servers() {
 }
 
 #[tokio::test]
-async fn a_deadline_that_is_none_is_passed_over() {
-    // Seen failing on: no deadline taken for one of no time.
+async fn invalid_deadline_is_ignored_for_a_slow_body() {
+    // Seen failing on: an invalid deadline treated as zero.
     let server = with("call_timeout", "1h").await;
     let mut connection = Connection::open(&server).await;
     for bogus in ["", "5", "m", "abc", "5x", "-1S", "1.5S", " 1S", "123456789S", "1 S", "+1S", "m5"] {
         let stream = connection.begin(&Headers::call().with("grpc-timeout", bogus)).await;
-        // The body comes late enough for any deadline that it could be taken for.
+        // The body arrives after any deadline that the value could be taken for.
         for _ in 0..20 {
             connection.ping().await;
         }
@@ -117,7 +117,7 @@ async fn a_deadline_that_is_none_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_deadline_that_is_none_leaves_the_servers_own() {
+async fn invalid_deadline_keeps_the_servers_timeout() {
     let server = with("call_timeout", "200ms").await;
     let mut connection = Connection::open(&server).await;
     let headers = Headers::call().with("grpc-timeout", "soon");
@@ -125,12 +125,12 @@ async fn a_deadline_that_is_none_leaves_the_servers_own() {
 }
 
 #[tokio::test]
-async fn a_watch_of_health_outlives_the_time_of_a_call() {
+async fn health_watch_outlives_the_call_timeout() {
     let server = with("call_timeout", "200ms").await;
     let mut connection = Connection::open(&server).await;
     let watch = connection.start(&Headers::of(HEALTH_WATCH), &framed(&[])).await;
     while connection.streams.get(&watch).is_none_or(|answer| answer.body.is_empty()) {
-        within("the first word", connection.read()).await.expect("a frame");
+        within("the first status", connection.read()).await.expect("a frame");
     }
     for _ in 0..3 {
         // Each lasts as long as a call may.
@@ -141,13 +141,13 @@ async fn a_watch_of_health_outlives_the_time_of_a_call() {
 }
 
 #[tokio::test]
-async fn a_call_of_health_whose_body_never_ends_is_not_waited_for() {
-    // Seen failing on: no deadline for what tonic serves.
+async fn incomplete_health_call_times_out() {
+    // Seen failing on: no deadline for services that tonic serves.
     let server = with("call_timeout", "200ms").await;
     let mut connection = Connection::open(&server).await;
     let stream = connection.begin(&Headers::of(HEALTH_CHECK)).await;
     connection.send(&[Frame::data(stream, [0, 0])]).await;
     let status = connection.answer(stream).await.grpc_status();
-    // Tonic says CANCELLED for it.
+    // Tonic returns CANCELLED for it.
     assert!([Some(DEADLINE_EXCEEDED), Some(1)].contains(&status), "{status:?}");
 }

@@ -1,12 +1,12 @@
-//! Several threads answer, and a limit still holds to the last request.
+//! Worker threads: several threads answer, and limits hold exactly.
 
-use crate::rules::body;
+use crate::service::body;
 use hivemind_testkit::http2::{Connection, Headers};
 use hivemind_testkit::{Server, Setup};
 
 const RULES: &str = "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: 100}}\n";
 
-/// Sends a hundred calls at once, and counts those that passed.
+/// Sends a hundred concurrent calls, and returns how many passed.
 async fn passed(server: &Server) -> usize {
     let mut connection = Connection::open(server).await;
     let mut streams = Vec::new();
@@ -23,7 +23,7 @@ async fn passed(server: &Server) -> usize {
 }
 
 #[tokio::test]
-async fn a_limit_holds_exactly_over_connections_that_several_threads_answer() {
+async fn limit_is_exact_over_connections_of_several_threads() {
     for workers in ["1", "2", "4"] {
         let server = Setup::rules(RULES).with("server.workers", workers).start().await;
         let four = tokio::join!(passed(&server), passed(&server), passed(&server), passed(&server));
@@ -32,12 +32,12 @@ async fn a_limit_holds_exactly_over_connections_that_several_threads_answer() {
 }
 
 #[tokio::test]
-async fn there_are_as_many_threads_to_answer_as_asked_for() {
-    // Seen failing on: one thread, whatever was asked for.
+async fn worker_thread_count_follows_configuration() {
+    // Seen failing on: one thread, whatever the setting.
     for workers in [1, 3, 5] {
         let server = Setup::rules(RULES).with("server.workers", &workers.to_string()).start().await;
         passed(&server).await;
-        // Linux shows each thread of a process as a folder, with its name in it.
+        // Linux lists the threads of a process as folders that contain their names.
         let threads = std::fs::read_dir(format!("/proc/{}/task", server.process())).unwrap();
         let name = |path: std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap_or_default();
         let names: Vec<_> = threads.map(|thread| name(thread.unwrap().path())).collect();

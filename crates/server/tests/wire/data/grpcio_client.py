@@ -1,4 +1,4 @@
-"""Asks the rate limit service with grpcio, once for each way that its one argument names.
+"""Calls the rate limit service with grpcio, in the mode that the argument names.
 
 Messages are bytes on both sides, so that no generated code is needed. Each call prints one
 line: the status, and the bytes of the answer in hexadecimal if there is one.
@@ -12,8 +12,8 @@ import grpc
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 
 
-def told(call):
-    """Waits for a call, and says how it ended."""
+def outcome(call):
+    """Waits for a call and returns its outcome."""
     try:
         return f"OK {call.result().hex()}"
     except grpc.FutureCancelledError:
@@ -23,7 +23,7 @@ def told(call):
 
 
 def never(release):
-    """The messages of a call that does not send any until it is over."""
+    """Yields no message until the call is over."""
     release.wait()
     yield from ()
 
@@ -34,31 +34,31 @@ def main(address, way, request):
         ask = channel.unary_unary(METHOD)
         endless = channel.stream_unary(METHOD)
         if way == "plain":
-            print(told(ask.future(request)))
+            print(outcome(ask.future(request)))
         elif way == "within a deadline":
-            print(told(ask.future(request, timeout=20)))
+            print(outcome(ask.future(request, timeout=20)))
         elif way == "past a deadline":
             release = threading.Event()
-            print(told(endless.future(never(release), timeout=0.3)))
+            print(outcome(endless.future(never(release), timeout=0.3)))
             release.set()
-            print(told(ask.future(request)))
+            print(outcome(ask.future(request)))
         elif way == "compressed":
-            print(told(ask.future(request, compression=grpc.Compression.Gzip)))
-            print(told(ask.future(request)))
+            print(outcome(ask.future(request, compression=grpc.Compression.Gzip)))
+            print(outcome(ask.future(request)))
         elif way == "cancelled":
             release = threading.Event()
             call = endless.future(never(release))
             call.cancel()
-            print(told(call))
+            print(outcome(call))
             release.set()
-            print(told(ask.future(request)))
+            print(outcome(ask.future(request)))
         elif way == "with metadata":
             for number in range(10):
                 metadata = [("x-request-id", f"request-{number}"), ("trace-bin", bytes([number]))]
-                print(told(ask.future(request, metadata=metadata)))
+                print(outcome(ask.future(request, metadata=metadata)))
         elif way == "a thousand":
             for call in [ask.future(request) for _ in range(1000)]:
-                print(told(call))
+                print(outcome(call))
         else:
             sys.exit(f"unknown: {way}")
 

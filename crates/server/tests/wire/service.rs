@@ -1,11 +1,11 @@
-//! What most of these tests ask, and the rules they ask it of.
+//! The service under test: its rules, and calls to it.
 
 use hivemind_testkit::http2::{Connection, framed};
 use hivemind_testkit::{Server, Setup, request};
 use prost::Message;
 use std::cell::Cell;
 
-/// Nine a day for each value of `k`, and no end of `free`.
+/// Nine per day for each value of `k`, and a large limit for `free`.
 pub(crate) const RULES: &str = "
 domain: d
 descriptors:
@@ -13,7 +13,7 @@ descriptors:
 - {key: free, rate_limit: {unit: day, requests_per_unit: 1000000}}
 ";
 
-/// The body of a call: one hit, for descriptors in the short form of the other tests.
+/// The body of a call of one hit, with descriptors in the short form.
 pub(crate) fn body(text: &str) -> Vec<u8> {
     framed(&request("d", text).encode_to_vec())
 }
@@ -25,16 +25,16 @@ pub(crate) async fn served() -> (Server, Connection) {
     (server, connection)
 }
 
-/// The same with one thread for all connections, so that none is served by being elsewhere.
+/// The same with one worker thread, so that all connections share it.
 pub(crate) async fn served_by_one_thread() -> (Server, Connection) {
     let server = Setup::rules(RULES).with("server.workers", "1").start().await;
     let mut connection = Connection::open(&server).await;
-    still_serves(&mut connection).await;
+    assert_still_serves(&mut connection).await;
     (server, connection)
 }
 
-/// Keeps an honest connection busy while something else goes on.
-pub(crate) async fn served_meanwhile<T>(honest: &mut Connection, other: impl Future<Output = T>) -> T {
+/// Keeps an honest connection busy while another future runs.
+pub(crate) async fn while_serving<T>(honest: &mut Connection, other: impl Future<Output = T>) -> T {
     let done = Cell::new(false);
     let other = async {
         let outcome = other.await;
@@ -43,7 +43,7 @@ pub(crate) async fn served_meanwhile<T>(honest: &mut Connection, other: impl Fut
     };
     let calls = async {
         loop {
-            still_serves(honest).await;
+            assert_still_serves(honest).await;
             if done.get() {
                 return;
             }
@@ -52,8 +52,8 @@ pub(crate) async fn served_meanwhile<T>(honest: &mut Connection, other: impl Fut
     tokio::join!(other, calls).0
 }
 
-/// The connection still works.
-pub(crate) async fn still_serves(connection: &mut Connection) {
+/// Asserts that the connection still works.
+pub(crate) async fn assert_still_serves(connection: &mut Connection) {
     let answer = connection.ask("d", "free=x").await;
     assert!(answer.starts_with("OK 1000000/DAY"), "{answer}");
 }

@@ -1,4 +1,4 @@
-//! No client makes another one wait: not a slow one, not a silent one, not a rude one.
+//! Isolation of clients: slow, silent or malformed connections do not delay others.
 
 use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest;
 use hivemind_testkit::{Server, get, request, statuses, within};
@@ -10,7 +10,7 @@ use tokio_stream::wrappers::ReceiverStream;
 const RULES: &str = "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: 1000}}\n";
 
 #[tokio::test]
-async fn silent_and_half_spoken_connections_do_not_keep_others_waiting() {
+async fn silent_and_partial_connections_do_not_delay_others() {
     let server = Server::with_rules(RULES).await;
     let mut held = Vec::new();
     for number in 0..150 {
@@ -33,12 +33,12 @@ async fn silent_and_half_spoken_connections_do_not_keep_others_waiting() {
 }
 
 #[tokio::test]
-async fn a_call_whose_message_is_still_coming_does_not_keep_its_neighbours_waiting() {
+async fn incomplete_call_does_not_delay_other_calls() {
     let server = Server::with_rules(RULES).await;
     let channel = server.channel().await;
     let (send, messages) = mpsc::channel::<RateLimitRequest>(1);
     let slow = tokio::spawn(slow_call(channel.clone(), messages));
-    // Others on the same connection, and on connections of their own.
+    // Other calls on the same connection, and on connections of their own.
     let mut same = hivemind_testkit::Client::new(channel);
     for _ in 0..10 {
         within("an answer", same.should_rate_limit(request("d", "k=x"))).await.unwrap();
@@ -50,7 +50,7 @@ async fn a_call_whose_message_is_still_coming_does_not_keep_its_neighbours_waiti
     assert_eq!(statuses(&answer), "OK 1000/DAY, 979 left");
 }
 
-/// A call that has begun, and whose message comes when it is sent.
+/// A call that has begun; its message is sent later by the test.
 pub(crate) async fn slow_call(
     channel: tonic::transport::Channel,
     messages: mpsc::Receiver<RateLimitRequest>,
@@ -64,7 +64,7 @@ pub(crate) async fn slow_call(
 }
 
 #[tokio::test]
-async fn calls_of_many_connections_at_once_are_all_answered_and_counted_once() {
+async fn concurrent_calls_are_all_answered_and_counted_once() {
     let server = Server::with_rules(RULES).await;
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! The first load: what is wrong ends the start, unless it is forced.
+//! The first load of rules: errors prevent the start, unless it is forced.
 
 use crate::health::health;
 use hivemind_testkit::{Setup, get, overall, request, statuses};
@@ -9,7 +9,7 @@ const BROKEN: &str =
     "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: fortnight, requests_per_unit: 9}}\n";
 
 #[tokio::test]
-async fn wrong_rules_end_the_start_with_their_place_and_remedy() {
+async fn invalid_rules_prevent_start_with_place_and_remedy() {
     let (status, out, error) = Setup::rules(BROKEN).fail().await;
     assert_eq!((status.code(), out.as_str()), (Some(1), ""));
     for part in ["rules.yaml:3:31", "unknown unit `fortnight`", "one of: second, minute"] {
@@ -18,14 +18,14 @@ async fn wrong_rules_end_the_start_with_their_place_and_remedy() {
 }
 
 #[tokio::test]
-async fn rules_that_are_not_there_end_the_start() {
+async fn missing_rule_file_prevents_the_start() {
     let (status, _, error) = Setup::new().rules_at("nowhere.yaml").fail().await;
     assert_eq!(status.code(), Some(1));
     assert!(error.contains("nowhere.yaml") && error.contains("cannot be read"), "{error}");
 }
 
 #[tokio::test]
-async fn a_forced_start_serves_errors_until_there_are_rules() {
+async fn forced_start_returns_errors_until_rules_are_loaded() {
     let setup = Setup::rules(BROKEN).with("rate_limiting.force_start_without_initial_config", "true");
     let mut server = setup.start().await;
     let error = server.try_send(request("d", "k=x")).await.unwrap_err();
@@ -48,7 +48,7 @@ async fn a_forced_start_serves_errors_until_there_are_rules() {
 }
 
 #[tokio::test]
-async fn a_wrong_setting_ends_the_start_and_is_named() {
+async fn invalid_setting_prevents_start_and_is_named() {
     let (status, _, error) = Setup::rules(GOOD).with("rate_limiting.on_refusal", "count_some").fail().await;
     assert_eq!(status.code(), Some(1));
     assert!(

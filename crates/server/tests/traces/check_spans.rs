@@ -1,12 +1,12 @@
-//! What is told of a check.
+//! Spans of rate limit checks.
 
-use crate::asking::{SAMPLED, SPAN, TRACE, ask, end, sending_to};
-use crate::receiver::{Received, Receiver, below};
+use crate::receiver::{ReceivedSpan, Receiver, below};
+use crate::service::{SAMPLED, SPAN, TRACE, ask, end, sending_to};
 use hivemind_testkit::{exchange, within};
 use tokio::net::TcpStream;
 
-/// A check of two keys, as a receiver sees it.
-async fn a_check_sent_by(protocol: &str) {
+/// Asserts the spans of a check with two keys.
+async fn assert_check_spans(protocol: &str) {
     let receiver = Receiver::start().await;
     let server = sending_to(&receiver).with("observability.otel.tracing.protocol", protocol).start().await;
     let headers = [("traceparent", SAMPLED), ("tracestate", "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7")];
@@ -41,21 +41,21 @@ async fn a_check_sent_by(protocol: &str) {
     }
 }
 
-// Seen failing on: a check without its parent, and children without theirs.
+// Seen failing on: a check without its parent, and child spans without theirs.
 #[tokio::test]
-async fn a_check_is_a_span_below_the_one_that_asked_and_its_parts_are_below_it() {
-    a_check_sent_by("grpc").await;
+async fn check_span_is_below_its_caller_and_above_its_parts() {
+    assert_check_spans("grpc").await;
 }
 
 // Seen failing on: a check without its parent.
 #[tokio::test]
-async fn the_same_is_told_over_http() {
-    a_check_sent_by("http").await;
+async fn check_spans_are_equal_over_otlp_http() {
+    assert_check_spans("http").await;
 }
 
-// Seen failing on: the headers of `/json` not looked at.
+// Seen failing on: the headers of `/json` ignored.
 #[tokio::test]
-async fn a_check_by_json_is_told_with_its_status_of_http() {
+async fn json_check_span_has_http_status() {
     let receiver = Receiver::start().await;
     let server = sending_to(&receiver).start().await;
     let body = r#"{"domain":"d","descriptors":[{"entries":[{"key":"one","value":"a"}]}]}"#;
@@ -67,21 +67,21 @@ async fn a_check_by_json_is_told_with_its_status_of_http() {
     }
     end(server).await;
     let checks = receiver.named("ratelimit.check");
-    let told = |check: &Received, key: &str| check.attribute(key).unwrap_or_default();
+    let value = |check: &ReceivedSpan, key: &str| check.attribute(key).unwrap_or_default();
     let codes: Vec<_> = checks
         .iter()
-        .map(|of| (told(of, "http.response.status_code"), told(of, "response_code"), of.status()))
+        .map(|of| (value(of, "http.response.status_code"), value(of, "response_code"), of.status()))
         .collect();
     let expected = [("200", "OK", 0), ("429", "OVER_LIMIT", 0)];
     assert_eq!(codes, expected.map(|(status, code, of)| (status.to_owned(), code.to_owned(), of)));
     for check in &checks {
         assert_eq!((check.trace().as_str(), check.parent().as_str(), check.span.kind), (TRACE, SPAN, 2));
-        assert_eq!(told(check, "http.route"), "/json");
-        assert_eq!(told(check, "http.request.method"), "POST");
+        assert_eq!(value(check, "http.route"), "/json");
+        assert_eq!(value(check, "http.request.method"), "POST");
     }
 }
 
-/// The statuses of the spans of a check that passes and of one that is refused.
+/// The span statuses of a check that passes and of one that is refused.
 async fn statuses(key: Option<&str>) -> Vec<i32> {
     let receiver = Receiver::start().await;
     let mut setup = sending_to(&receiver);
@@ -98,20 +98,20 @@ async fn statuses(key: Option<&str>) -> Vec<i32> {
     assert_eq!(refused.attribute("hivemind.rate_limit.remaining").as_deref(), Some("0"));
     let wait: u64 = refused.attribute("hivemind.rate_limit.retry_after").expect("a wait").parse().unwrap();
     assert!((1..=366 * 86_400).contains(&wait), "{wait}");
-    checks.iter().map(Received::status).collect()
+    checks.iter().map(ReceivedSpan::status).collect()
 }
 
-// Seen failing on: refusals as errors; `ok` not heeded.
+// Seen failing on: refusals as errors; `ok` ignored.
 #[tokio::test]
-async fn a_refusal_is_no_error_but_unset_or_ok_where_that_is_asked_for() {
+async fn refusal_status_is_unset_or_ok_as_configured() {
     assert_eq!(statuses(None).await, [0, 0]);
     assert_eq!(statuses(Some("unset")).await, [0, 0]);
     assert_eq!(statuses(Some("ok")).await, [0, 1]);
 }
 
-// Seen failing on: every failed call an error.
+// Seen failing on: every failed call as an error.
 #[tokio::test]
-async fn what_a_caller_did_wrong_is_no_error_of_ours_and_what_cannot_be_read_is() {
+async fn caller_errors_leave_status_unset_unreadable_ones_fail() {
     let receiver = Receiver::start().await;
     let server = sending_to(&receiver).start().await;
     assert_eq!(ask(&server, ("", "k=1"), &[]).await.unwrap_err().code(), tonic::Code::InvalidArgument);
@@ -123,14 +123,15 @@ async fn what_a_caller_did_wrong_is_no_error_of_ours_and_what_cannot_be_read_is(
     let answer = within("an answer", client.unary(garbage, path.parse().unwrap(), codec)).await;
     assert_eq!(answer.unwrap_err().code(), tonic::Code::Internal);
     end(server).await;
-    let told: Vec<_> = receiver.named("ratelimit.check");
-    let told: Vec<_> = told.iter().map(|of| (of.attribute("rpc.grpc.status_code"), of.status())).collect();
-    assert_eq!(told, [(Some("3".to_owned()), 0), (Some("13".to_owned()), 2)]);
+    let outcomes: Vec<_> = receiver.named("ratelimit.check");
+    let outcomes: Vec<_> =
+        outcomes.iter().map(|of| (of.attribute("rpc.grpc.status_code"), of.status())).collect();
+    assert_eq!(outcomes, [(Some("3".to_owned()), 0), (Some("13".to_owned()), 2)]);
 }
 
-// Seen failing on: a span of whoever has no key.
+// Seen failing on: a span of a caller without a key.
 #[tokio::test]
-async fn whoever_is_not_let_in_is_not_followed() {
+async fn unauthenticated_call_has_no_span() {
     let receiver = Receiver::start().await;
     let setup = sending_to(&receiver);
     setup.write("keys", "");

@@ -1,4 +1,4 @@
-//! How many hits a call is: of the request, of a descriptor, none, too many, given back.
+//! The hits of a call: from the request, from a descriptor, zero, very large, and refunds.
 
 use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest;
 use hivemind_testkit::{Server, overall, peek, request, statuses};
@@ -13,7 +13,7 @@ descriptors:
 - {key: free, rate_limit: {unlimited: true}}
 ";
 
-fn asked(text: &str, of_request: u32, of_descriptor: Option<u64>) -> RateLimitRequest {
+fn with_hits(text: &str, of_request: u32, of_descriptor: Option<u64>) -> RateLimitRequest {
     let mut request = request("d", text);
     request.hits_addend = of_request;
     for descriptor in &mut request.descriptors {
@@ -23,7 +23,7 @@ fn asked(text: &str, of_request: u32, of_descriptor: Option<u64>) -> RateLimitRe
 }
 
 fn refund(text: &str, hits: Option<u64>) -> RateLimitRequest {
-    let mut request = asked(text, 0, hits);
+    let mut request = with_hits(text, 0, hits);
     for descriptor in &mut request.descriptors {
         descriptor.is_negative_hits = true;
     }
@@ -31,8 +31,8 @@ fn refund(text: &str, hits: Option<u64>) -> RateLimitRequest {
 }
 
 #[tokio::test]
-async fn hits_are_those_of_the_descriptor_else_those_of_the_request_else_one() {
-    // Seen failing on: `hits` of front/rls.rs taking the descriptor's 0 for absent.
+async fn descriptor_hits_override_request_hits_default_is_one() {
+    // Seen failing on: `hits` of front/rls.rs treating a descriptor's 0 as absent.
     let server = Server::with_rules(RULES).await;
     for (of_request, of_descriptor, left) in [
         (0, None, 9),
@@ -40,22 +40,22 @@ async fn hits_are_those_of_the_descriptor_else_those_of_the_request_else_one() {
         (3, None, 5),
         (3, Some(1), 4),
         (0, Some(2), 2),
-        // An explicit 0 is a look, whatever the request says.
+        // An explicit 0 is a peek, whatever the request's number.
         (3, Some(0), 2),
         (0, Some(0), 2),
         (2, None, 0),
         (0, Some(0), 0),
     ] {
-        let answer = server.send(asked("ten=x", of_request, of_descriptor)).await;
+        let answer = server.send(with_hits("ten=x", of_request, of_descriptor)).await;
         let expected = format!("OK 10/DAY, {left} left");
         assert_eq!(statuses(&answer), expected, "{of_request} and {of_descriptor:?}");
     }
 }
 
 #[tokio::test]
-async fn each_descriptor_may_have_hits_of_its_own() {
+async fn each_descriptor_may_have_its_own_hits() {
     let server = Server::with_rules(RULES).await;
-    let mut request = asked("ten=a | ten=b | ten=c", 2, None);
+    let mut request = with_hits("ten=a | ten=b | ten=c", 2, None);
     request.descriptors[1].hits_addend = Some(7);
     request.descriptors[2].hits_addend = Some(0);
     assert_eq!(
@@ -65,81 +65,81 @@ async fn each_descriptor_may_have_hits_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_huge_number_of_hits_is_over_and_harms_nobody() {
+async fn huge_hits_are_refused_without_side_effects() {
     let server = Server::with_rules(RULES).await;
     for key in ["ten", "bucket", "sliding", "zero"] {
         for hits in [u64::MAX, u64::MAX - 1, 1 << 63, 1 << 32] {
-            let answer = server.send(asked(&format!("{key}={hits}"), 0, Some(hits))).await;
+            let answer = server.send(with_hits(&format!("{key}={hits}"), 0, Some(hits))).await;
             assert_eq!(overall(&answer), "OVER", "{hits} on {key}");
-            // Once more, on top of what it left behind.
-            let answer = server.send(asked(&format!("{key}={hits}"), 0, Some(hits))).await;
+            // Again, on top of the previous hits.
+            let answer = server.send(with_hits(&format!("{key}={hits}"), 0, Some(hits))).await;
             assert_eq!(overall(&answer), "OVER", "{hits} on {key} again");
         }
-        let answer = server.send(asked(&format!("{key}=request"), u32::MAX, None)).await;
+        let answer = server.send(with_hits(&format!("{key}=request"), u32::MAX, None)).await;
         assert_eq!(overall(&answer), "OVER", "{key}");
     }
-    assert_eq!(overall(&server.send(asked("free=x", 0, Some(u64::MAX))).await), "OK");
+    assert_eq!(overall(&server.send(with_hits("free=x", 0, Some(u64::MAX))).await), "OK");
     assert_eq!(statuses(&server.ask("d", "ten=other").await), "OK 10/DAY, 9 left");
     assert_eq!(server.metrics().await.code, 200);
 }
 
 #[tokio::test]
-async fn a_look_at_a_limit_of_zero_passes_and_a_hit_does_not() {
+async fn peek_at_zero_limit_passes_and_a_hit_is_refused() {
     let server = Server::with_rules(RULES).await;
     assert_eq!(statuses(&server.send(peek("d", "zero=x")).await), "OK 0/DAY, 0 left");
     assert_eq!(statuses(&server.ask("d", "zero=x").await), "OVER 0/DAY");
 }
 
 #[tokio::test]
-async fn a_look_at_what_is_full_passes_and_after_a_refused_debit_it_does_not() {
+async fn peek_at_full_window_passes_until_a_hit_is_refused() {
     let server = Server::with_rules(RULES).await;
-    server.send(asked("ten=x", 10, None)).await;
+    server.send(with_hits("ten=x", 10, None)).await;
     assert_eq!(statuses(&server.send(peek("d", "ten=x")).await), "OK 10/DAY, 0 left");
-    assert_eq!(overall(&server.send(asked("ten=x", 5, None)).await), "OVER");
+    assert_eq!(overall(&server.send(with_hits("ten=x", 5, None)).await), "OVER");
     assert_eq!(statuses(&server.send(peek("d", "ten=x")).await), "OVER 10/DAY");
-    // 500 tokens against 400 left: from then on it is over.
-    server.send(asked("ten=y", 6, None)).await;
-    assert_eq!(overall(&server.send(asked("ten=y", 5, None)).await), "OVER");
+    // 500 tokens with 400 left: afterwards the limit is exceeded.
+    server.send(with_hits("ten=y", 6, None)).await;
+    assert_eq!(overall(&server.send(with_hits("ten=y", 5, None)).await), "OVER");
     assert_eq!(statuses(&server.send(peek("d", "ten=y")).await), "OVER 10/DAY");
 }
 
 #[tokio::test]
-async fn a_bucket_never_spends_on_a_refusal() {
+async fn bucket_spends_nothing_on_a_refusal() {
     let server = Server::with_rules(RULES).await;
-    server.send(asked("bucket=x", 6, None)).await;
-    assert_eq!(overall(&server.send(asked("bucket=x", 5, None)).await), "OVER");
-    assert_eq!(statuses(&server.send(asked("bucket=x", 4, None)).await), "OK 10/DAY, 0 left");
+    server.send(with_hits("bucket=x", 6, None)).await;
+    assert_eq!(overall(&server.send(with_hits("bucket=x", 5, None)).await), "OVER");
+    assert_eq!(statuses(&server.send(with_hits("bucket=x", 4, None)).await), "OK 10/DAY, 0 left");
 }
 
 #[tokio::test]
-async fn a_refund_gives_back_down_to_nothing_and_always_passes() {
+async fn refund_restores_up_to_the_limit_and_always_passes() {
     let server = Server::with_rules(RULES).await;
     for key in ["ten", "bucket", "sliding"] {
         let text = format!("{key}=x");
-        server.send(asked(&text, 10, None)).await;
+        server.send(with_hits(&text, 10, None)).await;
         assert_eq!(statuses(&server.send(refund(&text, Some(4))).await), "OK 10/DAY, 4 left", "{key}");
-        // Absent is one, as it is for a hit; none is none.
+        // An absent number is one, as for a hit; zero refunds nothing.
         assert_eq!(statuses(&server.send(refund(&text, None)).await), "OK 10/DAY, 5 left", "{key}");
         assert_eq!(statuses(&server.send(refund(&text, Some(0))).await), "OK 10/DAY, 5 left", "{key}");
-        assert_eq!(statuses(&server.send(asked(&text, 5, None)).await), "OK 10/DAY, 0 left", "{key}");
+        assert_eq!(statuses(&server.send(with_hits(&text, 5, None)).await), "OK 10/DAY, 0 left", "{key}");
         assert_eq!(
             statuses(&server.send(refund(&text, Some(u64::MAX))).await),
             "OK 10/DAY, 10 left",
             "{key}"
         );
         assert_eq!(statuses(&server.send(refund(&text, Some(3))).await), "OK 10/DAY, 10 left", "{key}");
-        assert_eq!(statuses(&server.send(asked(&text, 11, None)).await), "OVER 10/DAY", "{key}");
+        assert_eq!(statuses(&server.send(with_hits(&text, 11, None)).await), "OVER 10/DAY", "{key}");
     }
     let labels = "domain=\"d\",key1=\"ten\"";
-    assert_eq!(server.counted("total_hits", labels).await, Some(26), "refunds are no hits");
+    assert_eq!(server.counted("total_hits", labels).await, Some(26), "refunds are not hits");
     assert_eq!(overall(&server.send(refund("zero=x", Some(1))).await), "OK");
     assert_eq!(overall(&server.send(refund("free=x", Some(1))).await), "OK");
 }
 
 #[tokio::test]
-async fn a_refund_beside_a_refusal_is_given_all_the_same() {
+async fn refund_next_to_a_refused_descriptor_is_applied() {
     let server = Server::with_rules(RULES).await;
-    server.send(asked("ten=x", 10, None)).await;
+    server.send(with_hits("ten=x", 10, None)).await;
     let mut both = refund("ten=x", Some(5));
     both.descriptors.extend(request("d", "zero=x").descriptors);
     assert_eq!(overall(&server.send(both).await), "OVER");

@@ -1,12 +1,12 @@
-//! Clients that send and never read: what is owed to them has a bound, and nobody else waits.
+//! Clients that send and never read: pending output is assert_bounded_flood, and others are not delayed.
 
 use crate::memory::Memory;
-use crate::rules::{body, served_by_one_thread, served_meanwhile, still_serves};
+use crate::service::{assert_still_serves, body, served_by_one_thread, while_serving};
 use hivemind_testkit::http2::{Connection, Frame, Headers, Setting};
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// Writes until the server takes no more, closes, or has taken all of it.
+/// Writes until the server stops reading, closes, or has read everything.
 async fn pour(connection: &mut Connection, bytes: &[u8]) {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -21,15 +21,15 @@ async fn pour(connection: &mut Connection, bytes: &[u8]) {
     }
 }
 
-async fn bounded(what: &str, settings: &[(u16, u32)], flood: &[u8]) {
+async fn assert_bounded_flood(what: &str, settings: &[(u16, u32)], flood: &[u8]) {
     let (server, mut honest) = served_by_one_thread().await;
     let memory = Memory::of(&server);
     let mut hostile = Connection::open_with(&server, settings).await;
     for part in flood.chunks(flood.len().div_ceil(4)) {
-        served_meanwhile(&mut honest, pour(&mut hostile, part)).await;
+        while_serving(&mut honest, pour(&mut hostile, part)).await;
         memory.assert_bounded(what);
     }
-    still_serves(&mut Connection::open(&server).await).await;
+    assert_still_serves(&mut Connection::open(&server).await).await;
 }
 
 fn calls(count: u32, body: &[u8]) -> Vec<u8> {
@@ -42,21 +42,21 @@ fn calls(count: u32, body: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn answers_that_nobody_reads_are_bounded() {
+async fn unread_responses_are_bounded() {
     // Seen failing on: 100,000 streams allowed.
     let wide = (Setting::InitialWindowSize, 0x7fff_ffff);
     let widest = Frame::window_update(0, 0x7fff_0000).bytes();
     let small = [widest.clone(), calls(200_000, &body("free=x"))].concat();
-    bounded("small answers", &[wide], &small).await;
+    assert_bounded_flood("small answers", &[wide], &small).await;
     let many = body(&vec!["free=x"; 256].join("|"));
-    bounded("large answers", &[wide], &[widest, calls(10_000, &many)].concat()).await;
+    assert_bounded_flood("large answers", &[wide], &[widest, calls(10_000, &many)].concat()).await;
 }
 
 #[tokio::test]
-async fn answers_to_a_window_of_zero_are_bounded() {
+async fn responses_to_a_zero_window_are_bounded() {
     // Seen failing on: 100,000 streams allowed.
     let zero = (Setting::InitialWindowSize, 0);
-    bounded("small answers", &[zero], &calls(50_000, &body("free=x"))).await;
+    assert_bounded_flood("small answers", &[zero], &calls(50_000, &body("free=x"))).await;
     let (server, mut honest) = served_by_one_thread().await;
     let memory = Memory::of(&server);
     // As many as one connection may have open, on each of several.
@@ -64,17 +64,17 @@ async fn answers_to_a_window_of_zero_are_bounded() {
     for _ in 0..5 {
         let mut connection = Connection::open_with(&server, &[zero]).await;
         pour(&mut connection, &calls(900, &body("free=x"))).await;
-        still_serves(&mut honest).await;
+        assert_still_serves(&mut honest).await;
         held.push(connection);
     }
     memory.assert_bounded("4,500 answers that wait");
 }
 
 #[tokio::test]
-async fn what_must_be_answered_is_bounded_also_where_nobody_reads() {
-    bounded("pings", &[], &Frame::ping([7; 8]).bytes().repeat(2_000_000)).await;
-    bounded("settings", &[], &Frame::settings(&[(4, 65_535)]).bytes().repeat(2_000_000)).await;
+async fn unread_acknowledgements_are_bounded() {
+    assert_bounded_flood("pings", &[], &Frame::ping([7; 8]).bytes().repeat(2_000_000)).await;
+    assert_bounded_flood("settings", &[], &Frame::settings(&[(4, 65_535)]).bytes().repeat(2_000_000)).await;
     let malformed = Headers::call().without(":path");
     let refused: Vec<u8> = (0..200_000).flat_map(|n| malformed.frame(2 * n + 1).end().bytes()).collect();
-    bounded("resets", &[], &refused).await;
+    assert_bounded_flood("resets", &[], &refused).await;
 }

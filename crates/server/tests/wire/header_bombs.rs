@@ -1,11 +1,11 @@
-//! Headers that are small on the wire and large in memory.
+//! Header bombs: headers that are small on the wire and large in memory.
 
 use crate::memory::Memory;
-use crate::rules::{RULES, body, served_by_one_thread, still_serves};
+use crate::service::{RULES, assert_still_serves, body, served_by_one_thread};
 use hivemind_testkit::Server;
 use hivemind_testkit::http2::{Connection, END_HEADERS, Frame, FrameType, Headers, known};
 
-/// A block in frames that are each small enough.
+/// Splits a block into frames of allowed size.
 fn in_frames(stream: u32, block: &[u8]) -> Vec<Frame> {
     let mut chunks = block.chunks(16_384);
     let mut frames = vec![Frame::new(FrameType::Headers, 0, stream, chunks.next().unwrap())];
@@ -14,9 +14,9 @@ fn in_frames(stream: u32, block: &[u8]) -> Vec<Frame> {
     frames
 }
 
-/// Seen failing without a bound on their number.
+/// Fails without a limit on their number.
 #[tokio::test]
-async fn more_than_128_headers_are_refused_however_small_they_are() {
+async fn more_than_128_headers_are_refused() {
     let server = Server::with_rules(RULES).await;
     let mut connection = Connection::open(&server).await;
     for (count, answer) in [(100, None), (200, Some("http 431"))] {
@@ -30,12 +30,12 @@ async fn more_than_128_headers_are_refused_however_small_they_are() {
             Some(answer) => assert_eq!(connection.refusal(stream).await.as_deref(), Some(answer), "{count}"),
         }
     }
-    still_serves(&mut connection).await;
+    assert_still_serves(&mut connection).await;
 }
 
 #[tokio::test]
-async fn a_list_of_headers_above_16_kib_is_refused_and_one_below_is_not() {
-    // Seen failing on: a bound of 16 MiB.
+async fn header_list_limit_of_16_kib_is_exact() {
+    // Seen failing on: a limit of 16 MiB.
     let server = Server::with_rules(RULES).await;
     for (size, taken) in [(15_000, true), (17_000, false), (60_000, false), (200_000, false)] {
         let mut connection = Connection::open(&server).await;
@@ -49,14 +49,14 @@ async fn a_list_of_headers_above_16_kib_is_refused_and_one_below_is_not() {
             assert!(connection.answer(stream).await.summary().starts_with("OK"), "{size}");
             continue;
         }
-        // A stream too large to be read is refused; one that is far too large may end the connection.
+        // A stream that is slightly too large is refused; one that is far too large may end the connection.
         if ended.is_none() && connection.go_aways.is_empty() {
             let answer = connection.refusal(stream).await;
             let refused = |answer: &str| answer == "http 431" || answer.starts_with("reset");
             assert!(answer.as_deref().is_none_or(refused), "{size}: {answer:?}");
         }
     }
-    // Many small ones are a list as well.
+    // The total of many small headers is limited too.
     let mut connection = Connection::open(&server).await;
     let stream = connection.stream();
     let names = (0..400).fold(Headers::call(), |headers, n| headers.with(&format!("x-{n}"), "1234"));
@@ -64,11 +64,11 @@ async fn a_list_of_headers_above_16_kib_is_refused_and_one_below_is_not() {
     frames.push(Frame::data(stream, body("free=x")).end());
     connection.send(&frames).await;
     assert_eq!(connection.refusal(stream).await.as_deref(), Some("http 431"));
-    still_serves(&mut connection).await;
+    assert_still_serves(&mut connection).await;
 }
 
 #[tokio::test]
-async fn a_block_that_names_one_large_entry_thousands_of_times_is_refused_at_no_cost() {
+async fn repeated_large_table_entry_is_refused_in_bounded_memory() {
     let (server, mut honest) = served_by_one_thread().await;
     let memory = Memory::of(&server);
     for _ in 0..4 {
@@ -79,7 +79,7 @@ async fn a_block_that_names_one_large_entry_thousands_of_times_is_refused_at_no_
         connection.send(&frames).await;
         connection.ping().await;
         for _ in 0..20 {
-            // 12,000 bytes that stand for 48 MB.
+            // 12,000 bytes that expand to 48 MB.
             let stream = connection.stream();
             let block = [Headers::call().block(), vec![known(62); 12_000]].concat();
             let frames: Vec<u8> = in_frames(stream, &block).iter().flat_map(Frame::bytes).collect();
@@ -89,7 +89,7 @@ async fn a_block_that_names_one_large_entry_thousands_of_times_is_refused_at_no_
             let answer = connection.refusal(stream).await;
             assert!(answer.is_none_or(|answer| answer == "http 431" || answer.starts_with("reset")));
         }
-        still_serves(&mut honest).await;
+        assert_still_serves(&mut honest).await;
         memory.assert_bounded("bombs");
     }
 }

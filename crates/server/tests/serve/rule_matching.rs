@@ -1,4 +1,4 @@
-//! Which rule answers: cases 1 to 16 of the conformance page, and what follows from its text.
+//! Rule matching: cases 1 to 16 of the conformance page, and the consequences of its text.
 
 use hivemind_testkit::{Server, Setup, overall, statuses};
 
@@ -18,10 +18,10 @@ descriptors:
 ";
 
 #[tokio::test]
-async fn the_reference_s_rules_answer_as_the_reference_does() {
+async fn reference_rules_answer_as_in_the_reference() {
     // Seen failing on: `Node::below` without its `.or(values.any)` (cases 8, 10, 13).
     let server = Server::with_rules(BASIC).await;
-    for (case, asked, expected, counted) in [
+    for (case, descriptors, expected, counted) in [
         (2, "key1=something", "none", ""),
         (3, "key1=value1", "none", ""),
         (4, "key2=value2 subkey=subvalue", "none", ""),
@@ -45,12 +45,12 @@ async fn the_reference_s_rules_answer_as_the_reference_does() {
         (12, "key2=value3", "none", ""),
         (13, "key3=foo", "OK 1/HOUR, 0 left", "key1=\"key3\""),
         (14, "key4=foo", "OK 1/DAY `key4_rate_limit`, 0 left", "key1=\"key4\""),
-        // The reference does not count what is unlimited; we do.
+        // The reference does not count unlimited rules; Hivemind does.
         (15, "key6=foo", "unlimited", "key1=\"key6\""),
         (16, "key7=unspecified_value", "OK 70/MINUTE, 69 left", "key1=\"key7_unspecified_value\""),
         (16, "key7=another_value", "OK 70/MINUTE, 69 left", "key1=\"key7_another_value\""),
     ] {
-        let answer = server.ask("test-domain", asked).await;
+        let answer = server.ask("test-domain", descriptors).await;
         assert_eq!((overall(&answer), statuses(&answer).as_str()), ("OK", expected), "case {case}");
         if !counted.is_empty() {
             let labels = format!("domain=\"test-domain\",{counted}");
@@ -60,7 +60,7 @@ async fn the_reference_s_rules_answer_as_the_reference_does() {
 }
 
 #[tokio::test]
-async fn a_domain_without_rules_limits_nothing_and_is_counted() {
+async fn unknown_domain_is_not_limited_and_is_counted() {
     let server = Server::with_rules(BASIC).await;
     for _ in 0..2 {
         let answer = server.ask("foo_domain", "key2=a | key3=b").await;
@@ -70,7 +70,7 @@ async fn a_domain_without_rules_limits_nothing_and_is_counted() {
 }
 
 #[tokio::test]
-async fn a_domain_with_no_rules_but_its_name_is_known() {
+async fn domain_without_descriptors_is_known() {
     let server = Server::with_rules("domain: empty\ndescriptors:\n").await;
     assert_eq!(statuses(&server.ask("empty", "a=b").await), "none");
     assert_eq!(server.counted("domain_not_found", "domain=\"empty\"").await, None);
@@ -94,9 +94,9 @@ descriptors:
 ";
 
 #[tokio::test]
-async fn an_exact_value_goes_before_the_first_wildcard_and_that_before_none() {
+async fn exact_value_precedes_first_wildcard_precedes_no_value() {
     let server = Server::with_rules(PRECEDENCE).await;
-    for (asked, expected) in [
+    for (descriptors, expected) in [
         ("k=abc", "OK 3/DAY, 2 left"),
         ("k=abd", "OK 1/DAY, 0 left"),
         ("k=az", "OK 1/DAY, 0 left"),
@@ -104,12 +104,12 @@ async fn an_exact_value_goes_before_the_first_wildcard_and_that_before_none() {
         ("k=b", "OK 4/DAY, 3 left"),
         ("k=", "OK 4/DAY, 3 left"),
         ("deep=other x=1", "OK 6/DAY, 5 left"),
-        // What was matched once is not taken back, though `deep` without a value has an `x`.
+        // A match is not undone, although `deep` without a value has an `x`.
         ("deep=one x=1", "none"),
         ("deep=one y=1", "OK 7/DAY, 6 left"),
         ("deep=twofold x=1", "none"),
         ("deep=twofold", "OK 8/DAY, 7 left"),
-        // Key and value are compared apart.
+        // Key and value are compared separately.
         ("a=b_c", "OK 9/DAY, 8 left"),
         ("a_b=c", "none"),
         ("three=1 x=2 y=z", "OK 10/WEEK, 9 left"),
@@ -122,12 +122,12 @@ async fn an_exact_value_goes_before_the_first_wildcard_and_that_before_none() {
         ("", "none"),
         ("blocked=x", "OVER 0/YEAR"),
     ] {
-        assert_eq!(statuses(&server.ask("d", asked).await), expected, "{asked}");
+        assert_eq!(statuses(&server.ask("d", descriptors).await), expected, "{descriptors}");
     }
 }
 
 #[tokio::test]
-async fn rules_come_from_all_files_of_a_folder_and_merge_where_that_is_asked_for() {
+async fn folder_rules_are_loaded_and_merged_if_configured() {
     let file = |domain: &str, key: &str| {
         format!(
             "domain: {domain}\ndescriptors:\n- {{key: {key}, rate_limit: {{unit: day, requests_per_unit: 3}}}}\n"
@@ -146,7 +146,7 @@ async fn rules_come_from_all_files_of_a_folder_and_merge_where_that_is_asked_for
 }
 
 #[tokio::test]
-async fn ten_thousand_sibling_values_each_find_their_own_rule() {
+async fn ten_thousand_sibling_values_match_their_own_rules() {
     let rule = |number| {
         format!(
             "- {{key: tenant, value: t{number}, rate_limit: {{unit: day, requests_per_unit: {number}}}}}\n"
@@ -154,8 +154,8 @@ async fn ten_thousand_sibling_values_each_find_their_own_rule() {
     };
     let rules: String = (1..=10_000).map(rule).collect();
     let server = Server::with_rules(&format!("domain: d\ndescriptors:\n{rules}")).await;
-    let asked: Vec<String> = (1..=250).map(|number| format!("tenant=t{}", number * 4)).collect();
+    let descriptors: Vec<String> = (1..=250).map(|number| format!("tenant=t{}", number * 4)).collect();
     let expected: Vec<String> =
         (1..=250).map(|number| format!("OK {0}/DAY, {1} left", number * 4, number * 4 - 1)).collect();
-    assert_eq!(statuses(&server.ask("d", &asked.join("|")).await), expected.join(" | "));
+    assert_eq!(statuses(&server.ask("d", &descriptors.join("|")).await), expected.join(" | "));
 }

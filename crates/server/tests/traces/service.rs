@@ -1,22 +1,22 @@
-//! How services are started and asked here.
+//! Starting, calling and stopping the service under test.
 
 use crate::RULES;
 use crate::receiver::Receiver;
 use hivemind_testkit::{Server, Setup, request, within};
 use tonic::Request;
 
-/// The trace and the span that a request comes from, in the standard's own example.
+/// The trace and span ids of the standard's example.
 pub(crate) const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 pub(crate) const SPAN: &str = "b7ad6b7169203331";
 pub(crate) const SAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 pub(crate) const UNSAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
-/// A service that sends its traces to a receiver.
+/// A service that exports its traces to a receiver.
 pub(crate) fn sending_to(receiver: &Receiver) -> Setup {
     Setup::rules(RULES).with("observability.otel.tracing.endpoint", &receiver.url)
 }
 
-/// Asks once with these headers; what comes of it is the caller's to look at.
+/// Sends one request with these headers and returns its outcome.
 pub(crate) async fn ask(
     server: &Server,
     (domain, descriptors): (&str, &str),
@@ -31,7 +31,7 @@ pub(crate) async fn ask(
     Ok(hivemind_testkit::overall(answer.get_ref()))
 }
 
-/// Ends a service as an operator does: by then it has sent everything.
+/// Stops a service with SIGTERM; by then it has exported everything.
 pub(crate) async fn end(mut server: Server) {
     server.signal("TERM").await;
     let status = server.ended().await;

@@ -1,4 +1,4 @@
-//! What an answer carries beside its codes: headers, body, quota, metadata. Cases 50 and 52.
+//! Response fields besides the codes: headers, body, quota, metadata. Cases 50 and 52.
 
 use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitResponse;
 use hivemind_testkit::proto::envoy::service::ratelimit::v3::rate_limit_response::quota::ExpirationSpecifier;
@@ -16,13 +16,13 @@ descriptors:
 - {key: zero2, rate_limit: {unit: hour, requests_per_unit: 0}}
 - {key: quota, quota_mode: true, rate_limit: {unit: week, requests_per_unit: 0}}
 - {key: free, rate_limit: {unlimited: true}}
-- key: said
+- key: extras
   rate_limit: {unit: day, requests_per_unit: 2}
   response:
     headers: {x-plan: gold, X-Other: '1'}
     request_headers: {x-upstream: yes-please}
     raw_body: '{\"error\": \"slow down\"}'
-    quota: {id: said-quota, valid_for: 30s}
+    quota: {id: extras-quota, valid_for: 30s}
 - key: both
   rate_limits: [{unit: minute, requests_per_unit: 5}, {unit: day, requests_per_unit: 100}]
 - key: silent
@@ -39,37 +39,37 @@ fn three(limit: u32, remaining: u32, answer: &RateLimitResponse, of: usize) -> V
 }
 
 #[tokio::test]
-async fn the_three_headers_are_off_by_default() {
+async fn limit_headers_are_off_by_default() {
     let server = Server::with_rules(RULES).await;
     assert!(headers(&server.ask("d", "narrow=x").await).is_empty());
 }
 
 #[tokio::test]
-async fn the_three_headers_tell_of_the_tightest_limit() {
+async fn limit_headers_describe_the_tightest_limit() {
     let server = Setup::rules(RULES).with("rate_limiting.response_headers.enabled", "true").start().await;
-    for (asked, limit, remaining, of) in [
+    for (descriptors, limit, remaining, of) in [
         ("narrow=a", 10, 9, 0),
         ("wide=b | narrow=b", 10, 9, 1),
         ("none=x | narrow=c | wide=c | free=x", 10, 9, 1),
-        // The first of equals.
+        // The first of equal limits.
         ("same=d | narrow=d", 10, 9, 0),
-        // Over, and the last of those that are.
+        // Over the limit, and the last of those that are.
         ("zero=x | narrow=e", 0, 0, 0),
         ("zero=x | zero2=x", 0, 0, 1),
         ("zero2=x | zero=x", 0, 0, 1),
-        // A quota that is over refuses nothing on its own.
+        // A quota over its limit does not refuse by itself.
         ("zero=x | quota=x", 0, 0, 0),
     ] {
-        let answer = server.ask("d", asked).await;
-        assert_eq!(headers(&answer), three(limit, remaining, &answer, of), "case 50: {asked}");
+        let answer = server.ask("d", descriptors).await;
+        assert_eq!(headers(&answer), three(limit, remaining, &answer, of), "case 50: {descriptors}");
     }
-    assert!(headers(&server.ask("d", "none=x | free=x").await).is_empty(), "nothing is limited");
+    assert!(headers(&server.ask("d", "none=x | free=x").await).is_empty(), "no limit matches");
     let several = headers(&server.ask("d", "both=x").await);
     assert_eq!(several[..2], ["RateLimit-Limit: 5, 5;w=60, 100;w=86400", "RateLimit-Remaining: 4"]);
 }
 
 #[tokio::test]
-async fn the_three_headers_can_have_other_names() {
+async fn limit_header_names_are_configurable() {
     let setup = Setup::rules(RULES).with("rate_limiting.response_headers.enabled", "true");
     let setup = setup.with("rate_limiting.response_headers.limit", "x-my-limit");
     let setup = setup.with("rate_limiting.response_headers.remaining", "x-my-remaining");
@@ -80,33 +80,33 @@ async fn the_three_headers_can_have_other_names() {
 }
 
 #[tokio::test]
-async fn a_rule_says_what_it_was_told_to_say() {
+async fn rule_response_adds_headers_body_and_quota() {
     let server = Server::with_rules(RULES).await;
     let upstream = |answer: &RateLimitResponse| {
         let pairs = answer.request_headers_to_add.iter();
         pairs.map(|header| format!("{}: {}", header.key, header.value)).collect::<Vec<_>>()
     };
-    let answer = server.ask("d", "said=x").await;
+    let answer = server.ask("d", "extras=x").await;
     assert_eq!(headers(&answer), ["x-plan: gold", "X-Other: 1"]);
     assert_eq!(upstream(&answer), ["x-upstream: yes-please"]);
-    assert!(answer.raw_body.is_empty(), "a body is for those who do not pass");
+    assert!(answer.raw_body.is_empty(), "a body is only for refused requests");
     let quota = answer.statuses[0].quota.clone().expect("a quota");
-    assert_eq!((quota.id.as_str(), quota.requests), ("said-quota", 1));
+    assert_eq!((quota.id.as_str(), quota.requests), ("extras-quota", 1));
     let Some(ExpirationSpecifier::ValidUntil(until)) = &quota.expiration_specifier else {
         panic!("{quota:?}")
     };
-    // The day's end tells what time it is, to the second.
+    // The end of the day gives the current time, to the second.
     let reset = answer.statuses[0].duration_until_reset.unwrap().seconds;
     let since_midnight = (until.seconds - 30).rem_euclid(86_400);
     assert!((86_400 - reset - since_midnight).abs() <= 1, "{until:?}, and the day has {reset} s left");
-    assert_eq!(answer.quota, Some(quota), "the least of them is that of the request");
+    assert_eq!(answer.quota, Some(quota), "the smallest quota is the request's");
 
-    server.ask("d", "said=x").await;
-    let answer = server.ask("d", "said=x").await;
+    server.ask("d", "extras=x").await;
+    let answer = server.ask("d", "extras=x").await;
     assert_eq!(overall(&answer), "OVER");
     assert_eq!(headers(&answer), ["x-plan: gold", "X-Other: 1"]);
     assert_eq!(answer.raw_body, br#"{"error": "slow down"}"#);
-    assert!(upstream(&answer).is_empty(), "nothing goes upstream");
+    assert!(upstream(&answer).is_empty(), "no headers for the upstream");
     assert_eq!((&answer.quota, &answer.statuses[0].quota), (&None, &None));
 
     let answer = server.ask("d", "silent=x | none=x").await;
@@ -115,9 +115,9 @@ async fn a_rule_says_what_it_was_told_to_say() {
 }
 
 #[tokio::test]
-async fn what_one_rule_says_is_not_said_when_another_refuses_upstream() {
+async fn rule_response_is_omitted_if_another_rule_refuses() {
     let server = Server::with_rules(RULES).await;
-    let answer = server.ask("d", "said=y | zero=x").await;
+    let answer = server.ask("d", "extras=y | zero=x").await;
     assert_eq!(overall(&answer), "OVER");
     assert!(answer.request_headers_to_add.is_empty());
     assert!(answer.raw_body.is_empty(), "the rule with a body did not refuse");
@@ -168,8 +168,8 @@ fn metadata(answer: &RateLimitResponse) -> String {
 }
 
 #[tokio::test]
-async fn metadata_of_what_passed_is_merged_and_the_first_value_wins() {
-    // Seen failing on: `merge` of answer.rs overwriting what it knows.
+async fn metadata_of_passing_rules_is_merged_first_value_wins() {
+    // Seen failing on: `merge` of answer.rs overwriting existing values.
     let server = Setup::rules(METADATA).with("rate_limiting.dynamic_metadata", "true").start().await;
     let answer = server.ask("d", "a=1 | b=2 | b=over").await;
     assert_eq!(overall(&answer), "OK", "{}", statuses(&answer));
@@ -191,26 +191,26 @@ async fn metadata_of_what_passed_is_merged_and_the_first_value_wins() {
 }
 
 #[tokio::test]
-async fn metadata_repeats_the_hits_and_the_limit_that_were_asked_with() {
+async fn metadata_contains_hits_and_limits_of_the_request() {
     let server = Setup::rules(METADATA).with("rate_limiting.dynamic_metadata", "true").start().await;
-    let mut asked = request("d", "x=1 y=2 | z=3");
-    asked.hits_addend = 2;
-    asked.descriptors[0].hits_addend = Some(0);
-    asked.descriptors[1].limit = Some(
+    let mut call = request("d", "x=1 y=2 | z=3");
+    call.hits_addend = 2;
+    call.descriptors[0].hits_addend = Some(0);
+    call.descriptors[1].limit = Some(
         hivemind_testkit::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride {
             requests_per_unit: 10,
             unit: 4,
         },
     );
     assert_eq!(
-        metadata(&server.send(asked).await),
+        metadata(&server.send(call).await),
         "{descriptors: [{entries: ['x=1', 'y=2'], hitsAddend: 0}, \
          {entries: ['z=3'], limit: 'requests_per_unit:10 unit:DAY'}], domain: 'd', hitsAddend: 2}"
     );
 }
 
 #[tokio::test]
-async fn metadata_is_off_by_default() {
+async fn dynamic_metadata_is_off_by_default() {
     let server = Server::with_rules(METADATA).await;
     assert_eq!(server.ask("d", "a=1").await.dynamic_metadata, None);
 }

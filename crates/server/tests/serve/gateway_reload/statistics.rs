@@ -1,22 +1,22 @@
-//! What is counted of the gateway's requests: in the series of all, among the top keys, and in the ring.
+//! Statistics of gateway requests: counts, top keys, and recent decisions.
 
 use super::{Gateway, app, configuration};
 use hivemind_testkit::get;
 use serde_json::{Value, json};
 
-async fn shown(gateway: &Gateway, path: &str) -> Value {
+async fn get_json(gateway: &Gateway, path: &str) -> Value {
     let page = get(gateway.admin, path).await;
     assert_eq!(page.code, 200, "{path}: {page:?}");
     serde_json::from_str(&page.body).unwrap()
 }
 
 #[tokio::test]
-async fn the_gateways_requests_are_counted_ranked_and_remembered() {
+async fn gateway_requests_are_counted_ranked_and_listed() {
     let gateway = Gateway::start(&configuration(app("a").await, 2)).await;
     for code in [200, 200, 429] {
         assert_eq!(get(gateway.front, "/x").await.code, code);
     }
-    let stats = shown(&gateway, "/api/v1/stats").await;
+    let stats = get_json(&gateway, "/api/v1/stats").await;
     assert_eq!(stats["totals"], json!({"ok": 2, "over_limit": 1, "errors": 0}));
     let domains = stats["domains"].as_array().unwrap();
     let domain = domains.iter().find(|domain| domain["domain"] == "app").unwrap();
@@ -30,12 +30,12 @@ async fn the_gateways_requests_are_counted_ranked_and_remembered() {
         {"key": "endpoint", "value": "*"},
         {"key": "client", "value": "ip:127.0.0.1"},
     ]);
-    let top = shown(&gateway, "/api/v1/top").await;
+    let top = get_json(&gateway, "/api/v1/top").await;
     assert_eq!(
         top["keys"],
         json!([{"domain": ":http", "entries": entries, "count": 1, "error": 0, "is_cut": false, "rule": null}])
     );
-    let decisions = shown(&gateway, "/api/v1/decisions?outcome=denied").await;
+    let decisions = get_json(&gateway, "/api/v1/decisions?outcome=denied").await;
     let [denied] = decisions["items"].as_array().unwrap().as_slice() else { panic!("{decisions}") };
     assert_eq!((&denied["door"], &denied["domain"]), (&"gateway".into(), &":http".into()));
     let expected =

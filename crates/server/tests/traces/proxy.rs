@@ -1,4 +1,4 @@
-//! A gateway before an app that answers with what it was asked.
+//! A gateway in front of an app that responds with the request it got.
 
 use crate::receiver::Receiver;
 use hivemind_testkit::{Log, Page, exchange, within};
@@ -12,12 +12,12 @@ pub(crate) struct Gateway {
     _folder: tempfile::TempDir,
     child: Child,
     address: SocketAddr,
-    /// Read on, or what is written would have nowhere to go.
+    /// Read continuously, because a full pipe would block the process.
     _logs: [Log; 2],
 }
 
 impl Gateway {
-    /// One that lets a client pass so often.
+    /// A gateway with a limit of `limit` requests.
     pub(crate) async fn start(receiver: &Receiver, app: SocketAddr, limit: u32) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hivemind.yaml");
@@ -44,7 +44,7 @@ gateway:
         Self { _folder: folder, child, address, _logs: [log, screen] }
     }
 
-    /// Asks once, with these headers. What the app saw is the body of the answer.
+    /// Sends one request with these headers. The request that the app got is the body of the response.
     pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Page {
         self.ask("GET", path, headers).await
     }
@@ -56,7 +56,7 @@ gateway:
         within("an answer", exchange(connection, method, &path, "")).await
     }
 
-    /// Ends it; by then it has sent everything.
+    /// Stops it; by then it has exported everything.
     pub(crate) async fn end(mut self) {
         let command = format!("kill -TERM {}", self.child.id().expect("it runs"));
         assert!(Command::new("sh").args(["-c", &command]).status().await.unwrap().success());
@@ -64,15 +64,15 @@ gateway:
     }
 }
 
-/// A header as the app saw it, once at most.
-pub(crate) fn seen<'p>(page: &'p Page, name: &str) -> Option<&'p str> {
+/// A header that the app got, at most once.
+pub(crate) fn received_header<'p>(page: &'p Page, name: &str) -> Option<&'p str> {
     let pairs = page.body.lines().filter_map(|line| line.split_once(": "));
-    let lines: Vec<&str> = pairs.filter(|(known, _)| *known == name).map(|(_, value)| value).collect();
+    let lines: Vec<&str> = pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).collect();
     assert!(lines.len() <= 1, "{}", page.body);
     lines.first().copied()
 }
 
-/// An app that answers with the head of the request, and is there as long as the test.
+/// An app that responds with the head of the request, for as long as the test runs.
 pub(crate) async fn app() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,6 +1,6 @@
-//! Answers to the byte, and the answers to calls that cannot be decided.
+//! Responses to the byte, and responses to calls that cannot be decided.
 
-use crate::rules::{body, served, still_serves};
+use crate::service::{assert_still_serves, body, served};
 use hivemind_testkit::http2::{Answer, Connection, Frame, Headers, framed};
 use hivemind_testkit::request;
 use prost::Message;
@@ -14,7 +14,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// An error is one block of headers: there is no body to follow.
+/// An error is one block of headers, without a body.
 fn assert_only_trailers(answer: &Answer, code: u32) {
     assert_eq!(answer.reset, None, "{answer:?}");
     assert_eq!((answer.value(":status"), answer.grpc_status()), (Some("200"), Some(code)), "{answer:?}");
@@ -22,7 +22,7 @@ fn assert_only_trailers(answer: &Answer, code: u32) {
     assert_eq!((answer.blocks.len(), &answer.body[..]), (1, &[][..]), "{answer:?}");
 }
 
-/// `grpc-message` without its percent signs.
+/// `grpc-message` with its percent encoding removed.
 fn message(answer: &Answer) -> String {
     let coded = answer.value("grpc-message").unwrap_or_default();
     assert!(coded.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{coded:?}");
@@ -41,7 +41,7 @@ fn message(answer: &Answer) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// A call's body with the flag of a compressed message.
+/// The body of a call with the compressed flag.
 fn flagged(text: &str) -> Vec<u8> {
     let mut flagged = body(text);
     flagged[0] = 1;
@@ -55,8 +55,8 @@ async fn refused(connection: &mut Connection, body: &[u8], code: u32) -> Answer 
 }
 
 #[tokio::test]
-async fn an_answer_has_exactly_the_headers_and_trailers_of_grpc() {
-    // Seen failing on: a `date` in every answer.
+async fn response_has_exactly_the_grpc_headers_and_trailers() {
+    // Seen failing on: a `date` in every response.
     let (_server, mut connection) = served().await;
     for left in (0..9).rev() {
         let answer = connection.call(&Headers::call(), &body("k=x")).await;
@@ -64,26 +64,26 @@ async fn an_answer_has_exactly_the_headers_and_trailers_of_grpc() {
         assert_eq!(answer.blocks, [head, pairs(&[("grpc-status", "0")])]);
         assert_eq!(answer.summary(), format!("OK 9/DAY, {left} left"));
     }
-    // Over the limit is an answer like any other.
+    // A refusal is a response like any other.
     let answer = connection.call(&Headers::call(), &body("k=x")).await;
     assert_eq!(answer.blocks[1], pairs(&[("grpc-status", "0")]));
     assert_eq!(answer.summary(), "OVER 9/DAY");
 }
 
 #[tokio::test]
-async fn an_error_is_trailers_alone_with_a_text_that_any_client_can_read() {
+async fn error_is_trailers_only_with_readable_message() {
     let (_server, mut connection) = served().await;
     let nameless = framed(&request("", "k=x").encode_to_vec());
     let answer = refused(&mut connection, &nameless, INVALID_ARGUMENT).await;
     assert_eq!(message(&answer), "rate limit domain must not be empty");
     let names: Vec<_> = answer.blocks[0].iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, [":status", "content-type", "grpc-status", "grpc-message"]);
-    still_serves(&mut connection).await;
+    assert_still_serves(&mut connection).await;
 }
 
 #[tokio::test]
-async fn a_message_in_an_unknown_encoding_is_unimplemented_and_the_answer_says_what_is_not() {
-    // Seen failing on: no `grpc-accept-encoding`, and tonic's server, which says INTERNAL.
+async fn unknown_encoding_is_unimplemented_and_lists_identity() {
+    // Seen failing on: a missing `grpc-accept-encoding`, and tonic's server, which returns INTERNAL.
     let (_server, mut connection) = served().await;
     for encoding in ["gzip", "deflate", "snappy", "no-such"] {
         let headers = Headers::call().with("grpc-encoding", encoding);
@@ -91,7 +91,7 @@ async fn a_message_in_an_unknown_encoding_is_unimplemented_and_the_answer_says_w
         assert_only_trailers(&answer, UNIMPLEMENTED);
         assert_eq!(answer.value("grpc-accept-encoding"), Some("identity"), "{encoding}");
     }
-    // Also where the end of it is waited for.
+    // The same if the rest of the body is still awaited.
     for (encoding, code) in [("gzip", UNIMPLEMENTED), ("identity", INTERNAL)] {
         let stream = connection.begin(&Headers::call().with("grpc-encoding", encoding)).await;
         connection.send(&[Frame::data(stream, &flagged("k=x")[..3])]).await;
@@ -103,7 +103,7 @@ async fn a_message_in_an_unknown_encoding_is_unimplemented_and_the_answer_says_w
 }
 
 #[tokio::test]
-async fn a_message_that_is_compressed_in_no_encoding_is_an_internal_error() {
+async fn compressed_flag_without_encoding_is_an_internal_error() {
     let (_server, mut connection) = served().await;
     for headers in [Headers::call(), Headers::call().with("grpc-encoding", "identity")] {
         let answer = connection.call(&headers, &flagged("k=x")).await;
@@ -114,7 +114,7 @@ async fn a_message_that_is_compressed_in_no_encoding_is_an_internal_error() {
 }
 
 #[tokio::test]
-async fn whoever_could_compress_and_does_not_is_served() {
+async fn uncompressed_call_of_a_compressing_client_is_served() {
     let (_server, mut connection) = served().await;
     let able = Headers::call().with("grpc-encoding", "gzip").with("grpc-accept-encoding", "gzip, identity");
     let answer = connection.call(&able, &body("k=x")).await;
@@ -126,8 +126,8 @@ async fn whoever_could_compress_and_does_not_is_served() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_one_whole_message_is_an_internal_error_and_charges_nothing() {
-    // Seen failing on: an answer as soon as one message was whole.
+async fn body_that_is_not_one_message_is_internal_and_not_charged() {
+    // Seen failing on: a response as soon as one message was complete.
     let (_server, mut connection) = served().await;
     let one = body("k=x");
     let mut longer = one.clone();
@@ -153,22 +153,22 @@ async fn a_body_that_is_not_one_whole_message_is_an_internal_error_and_charges_n
 }
 
 #[tokio::test]
-async fn a_call_that_ends_with_its_headers_is_an_internal_error() {
+async fn call_without_a_body_is_an_internal_error() {
     let (_server, mut connection) = served().await;
     let stream = connection.stream();
     connection.send(&[Headers::call().frame(stream).end()]).await;
     let answer = connection.answer(stream).await;
     assert_only_trailers(&answer, INTERNAL);
-    still_serves(&mut connection).await;
+    assert_still_serves(&mut connection).await;
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_request_are_an_internal_error() {
-    // Seen failing on: texts that were not checked to be UTF-8.
+async fn malformed_request_message_is_an_internal_error() {
+    // Seen failing on: strings that were not checked to be UTF-8.
     let (_server, mut connection) = served().await;
     let messages: [(&str, &[u8]); 8] = [
-        ("a text that is no UTF-8", &[0x0a, 2, 0xff, 0xfe]),
-        ("a key that is no UTF-8", &[0x0a, 1, b'd', 0x12, 5, 0x0a, 3, 0x0a, 1, 0xc0]),
+        ("a text that is not UTF-8", &[0x0a, 2, 0xff, 0xfe]),
+        ("a key that is not UTF-8", &[0x0a, 1, b'd', 0x12, 5, 0x0a, 3, 0x0a, 1, 0xc0]),
         ("a length beyond the end", &[0x0a, 100, b'd']),
         ("a number without its end", &[0x18, 0xff]),
         ("a number of eleven bytes", &[0x18, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1]),
@@ -182,26 +182,26 @@ async fn bytes_that_are_no_request_are_an_internal_error() {
         assert_only_trailers(&answer, INTERNAL);
         message(&answer);
     }
-    still_serves(&mut connection).await;
+    assert_still_serves(&mut connection).await;
 }
 
 #[tokio::test]
-async fn a_message_above_the_largest_is_refused_and_one_below_it_is_not() {
-    // Seen failing on: a length that is not looked at before the message is whole.
+async fn message_size_limit_is_exact_and_checked_by_length() {
+    // Seen failing on: a length that is checked only after the message is complete.
     let (_server, mut connection) = served().await;
     let with_value = |size: usize| body(&format!("k={}", "x".repeat(size)));
     let around = 5 + with_value(262_000).len() - 262_000;
     let message_of = |size: usize| with_value(size + 10 - around);
-    for (size, shown) in [(262_144, "OK 9/DAY, 8 left"), (262_145, "status 8"), (400_000, "status 8")] {
+    for (size, expected) in [(262_144, "OK 9/DAY, 8 left"), (262_145, "status 8"), (400_000, "status 8")] {
         let body = message_of(size);
         assert_eq!(body.len(), size + 5);
         let stream = connection.begin(&Headers::call()).await;
         connection.send_body(stream, &body).await;
-        assert_eq!(connection.answer(stream).await.summary(), shown, "{size}");
+        assert_eq!(connection.answer(stream).await.summary(), expected, "{size}");
     }
-    // Its length is enough to know: nobody waits for the rest.
+    // The length is enough to refuse it: the rest is not awaited.
     let stream = connection.begin(&Headers::call()).await;
     connection.send(&[Frame::data(stream, [0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3])]).await;
     assert_only_trailers(&connection.answer(stream).await, RESOURCE_EXHAUSTED);
-    still_serves(&mut connection).await;
+    assert_still_serves(&mut connection).await;
 }

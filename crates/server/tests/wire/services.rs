@@ -1,11 +1,11 @@
-//! Health, reflection and methods that do not exist, on the same connection as calls.
+//! Health, reflection and unknown methods on the same connection as calls.
 
-use crate::rules::{body, served, still_serves};
+use crate::service::{assert_still_serves, body, served};
 use hivemind_testkit::http2::{Frame, HEALTH_CHECK, HEALTH_WATCH, Headers, REFLECTION, framed};
 use hivemind_testkit::within;
 
 const UNIMPLEMENTED: u32 = 12;
-/// `list_services`, of an empty text.
+/// `list_services` with an empty argument.
 const LIST_SERVICES: [u8; 2] = [0x3a, 0];
 
 fn contains(bytes: &[u8], text: &str) -> bool {
@@ -13,18 +13,18 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn every_service_of_the_port_is_served_on_one_connection_in_turns() {
+async fn all_services_are_served_interleaved_on_one_connection() {
     let (_server, mut connection) = served().await;
     for left in (0..9).rev() {
         // All four are open at once, and end in another order than they began.
         let call = connection.begin(&Headers::call()).await;
         let health = connection.begin(&Headers::of(HEALTH_CHECK)).await;
         let reflection = connection.begin(&Headers::of(REFLECTION)).await;
-        let nothing = connection.begin(&Headers::of("/no.such.Service/Method")).await;
+        let unknown = connection.begin(&Headers::of("/no.such.Service/Method")).await;
         let frames = [
             Frame::data(reflection, framed(&LIST_SERVICES)).end(),
             Frame::data(health, framed(&[])).end(),
-            Frame::data(nothing, framed(&[])).end(),
+            Frame::data(unknown, framed(&[])).end(),
             Frame::data(call, body("k=x")).end(),
         ];
         connection.send(&frames).await;
@@ -35,12 +35,12 @@ async fn every_service_of_the_port_is_served_on_one_connection_in_turns() {
         assert_eq!(listed.grpc_status(), Some(0));
         assert!(contains(listed.payload(), "envoy.service.ratelimit.v3.RateLimitService"));
         assert!(contains(listed.payload(), "grpc.health.v1.Health"));
-        assert_eq!(connection.answer(nothing).await.grpc_status(), Some(UNIMPLEMENTED));
+        assert_eq!(connection.answer(unknown).await.grpc_status(), Some(UNIMPLEMENTED));
     }
 }
 
 #[tokio::test]
-async fn paths_that_are_nearly_the_services_are_not_the_services() {
+async fn similar_method_paths_are_unimplemented() {
     // Seen failing on: paths compared by their beginning.
     let (_server, mut connection) = served().await;
     let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -61,16 +61,16 @@ async fn paths_that_are_nearly_the_services_are_not_the_services() {
 }
 
 #[tokio::test]
-async fn a_watch_of_health_goes_on_beside_a_thousand_calls() {
+async fn health_watch_continues_during_a_thousand_calls() {
     let (server, mut connection) = served().await;
     let watch = connection.start(&Headers::of(HEALTH_WATCH), &framed(&[])).await;
     for _ in 0..1_000 {
-        still_serves(&mut connection).await;
+        assert_still_serves(&mut connection).await;
     }
     assert_eq!(connection.streams[&watch].body, framed(&[8, 1]));
     server.signal("TERM").await;
     let both = [framed(&[8, 1]), framed(&[8, 2])].concat();
     while connection.streams[&watch].body != both {
-        within("the last word", connection.read()).await.expect("a frame");
+        within("the last status", connection.read()).await.expect("a frame");
     }
 }

@@ -1,6 +1,6 @@
-//! Limits that a request brings along: cases 17 to 21 of the conformance page.
+//! Limits carried by requests: cases 17 to 21 of the conformance page.
 
-use crate::lookup::BASIC;
+use crate::rule_matching::BASIC;
 use hivemind_testkit::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest;
 use hivemind_testkit::{Server, Setup, overall, request, statuses};
@@ -18,10 +18,10 @@ fn with_limit(domain: &str, text: &str, requests_per_unit: u32, unit: i32) -> Ra
 }
 
 #[tokio::test]
-async fn a_brought_limit_goes_before_the_rules_of_its_domain() {
+async fn request_limit_overrides_the_rules_of_its_domain() {
     let server = Server::with_rules(BASIC).await;
     let (something, other) = ("key1=value1 subkey1=something", "key1=value1 subkey1=something_else");
-    for (case, domain, asked, limit, unit, expected) in [
+    for (case, domain, call, limit, unit, expected) in [
         (17, "foo_domain", "key1=value1", 10, DAY, "none"),
         (18, "test-domain", something, 10, DAY, "OK 10/DAY, 9 left"),
         (18, "test-domain", something, 10, DAY, "OK 10/DAY, 8 left"),
@@ -30,15 +30,15 @@ async fn a_brought_limit_goes_before_the_rules_of_its_domain() {
         (18, "test-domain", something, 2, DAY, "OVER 2/DAY"),
         (19, "test-domain", something, 42, HOUR, "OK 42/HOUR, 41 left"),
         (20, "test-domain", other, 42, HOUR, "OK 42/HOUR, 41 left"),
-        // No rule has this key, and none has to.
-        (20, "test-domain", "unheard=of", 5, DAY, "OK 5/DAY, 4 left"),
-        // A limit of its own, though the rule says unlimited; without a name, though the rule has one.
+        // No rule has this key, and none is needed.
+        (20, "test-domain", "unknown=x", 5, DAY, "OK 5/DAY, 4 left"),
+        // A limit of its own although the rule is unlimited, and without the rule's name.
         (20, "test-domain", "key6=x", 5, DAY, "OK 5/DAY, 4 left"),
         (20, "test-domain", "key4=x", 5, DAY, "OK 5/DAY, 4 left"),
         (20, "test-domain", "key2=zero", 0, DAY, "OVER 0/DAY"),
     ] {
-        let answer = server.send(with_limit(domain, asked, limit, unit)).await;
-        assert_eq!(statuses(&answer), expected, "case {case}: {asked} {limit}");
+        let answer = server.send(with_limit(domain, call, limit, unit)).await;
+        assert_eq!(statuses(&answer), expected, "case {case}: {call} {limit}");
     }
     let labels = |leaf: &str| format!("domain=\"test-domain\",key1=\"key1_value1\",key2=\"subkey1_{leaf}\"");
     assert_eq!(server.counted("total_hits", &labels("something")).await, Some(5));
@@ -46,7 +46,7 @@ async fn a_brought_limit_goes_before_the_rules_of_its_domain() {
 }
 
 #[tokio::test]
-async fn every_unit_of_the_protocol_can_be_brought() {
+async fn request_limit_supports_every_unit_of_the_protocol() {
     let server = Server::with_rules(BASIC).await;
     for (unit, name) in [(1, "SECOND"), (2, "MINUTE"), (3, "HOUR"), (4, "DAY"), (5, "MONTH"), (6, "YEAR")] {
         let answer = server.send(with_limit("test-domain", "brought=x", 9, unit)).await;
@@ -55,29 +55,29 @@ async fn every_unit_of_the_protocol_can_be_brought() {
 }
 
 #[tokio::test]
-async fn an_unknown_unit_is_refused_and_the_server_lives() {
+async fn unknown_unit_in_request_is_invalid_argument() {
     // Seen failing on: `Ok(RateLimitUnit::Unknown) => Period::SECOND`.
     let server = Server::with_rules(BASIC).await;
     for unit in [0, 7, 99, -1, i32::MAX, i32::MIN] {
         let error = server.try_send(with_limit("test-domain", "a=b", 1, unit)).await.unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument, "case 21: unit {unit}");
         assert!(error.message().contains(&unit.to_string()), "{}", error.message());
-        assert!(error.message().contains("HOUR 3"), "it says what is known: {}", error.message());
+        assert!(error.message().contains("HOUR 3"), "the error lists the known units: {}", error.message());
     }
     assert_eq!(statuses(&server.ask("test-domain", "key3=foo").await), "OK 1/HOUR, 0 left");
 }
 
 #[tokio::test]
-async fn a_brought_limit_is_neither_shadow_nor_quota() {
+async fn request_limit_is_neither_shadow_nor_quota() {
     let rules = "domain: d\ndescriptors:\n- {key: s, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}\n\
                  - {key: q, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}\n";
     let server = Setup::rules(rules).start().await;
     for key in ["s", "q"] {
-        let mut asked = with_limit("d", &format!("{key}=x"), 0, DAY);
-        let answer = server.send(asked.clone()).await;
+        let mut call = with_limit("d", &format!("{key}=x"), 0, DAY);
+        let answer = server.send(call.clone()).await;
         assert_eq!((overall(&answer), statuses(&answer).as_str()), ("OVER", "OVER 0/DAY"));
-        // Another descriptor with room makes a quota pass; this is none.
-        asked.descriptors.extend(request("d", "q=room").descriptors);
-        assert_eq!(overall(&server.send(asked).await), "OVER");
+        // Another descriptor with room would make a quota pass; this is not a quota.
+        call.descriptors.extend(request("d", "q=room").descriptors);
+        assert_eq!(overall(&server.send(call).await), "OVER");
     }
 }

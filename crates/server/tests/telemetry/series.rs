@@ -1,4 +1,4 @@
-//! A message of OTLP in a short form: `name{key=value,...}` and a number, labels in their order.
+//! OTLP messages in a short form: `name{key=value,...}` with a number; labels keep their order.
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
@@ -17,17 +17,17 @@ pub(crate) fn labels(pairs: &[KeyValue]) -> String {
     pairs.iter().map(|pair| format!("{}={}", pair.key, text(pair))).collect::<Vec<_>>().join(",")
 }
 
-/// All metrics of a message, by name. A name that is there twice is a mistake.
+/// All metrics of a message, by name. A duplicate name fails.
 pub(crate) fn metrics(message: &ExportMetricsServiceRequest) -> BTreeMap<&str, &Metric> {
     let scopes = message.resource_metrics.iter().flat_map(|of| &of.scope_metrics);
     let mut all = BTreeMap::new();
     for metric in scopes.flat_map(|scope| &scope.metrics) {
-        assert!(all.insert(metric.name.as_str(), metric).is_none(), "{} is there twice", metric.name);
+        assert!(all.insert(metric.name.as_str(), metric).is_none(), "{} is a duplicate", metric.name);
     }
     all
 }
 
-/// Counters and gauges by name and labels, and histograms by how many they have counted.
+/// Counters and gauges by name and labels, and histograms by their count.
 pub(crate) fn numbers(message: &ExportMetricsServiceRequest) -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
     for (name, metric) in metrics(message) {
@@ -50,13 +50,13 @@ pub(crate) fn numbers(message: &ExportMetricsServiceRequest) -> BTreeMap<String,
                 number_data_point::Value::AsDouble(number) => number,
             };
             let series = format!("{name}{{{}}}", labels(&point.attributes));
-            assert!(all.insert(series.clone(), number).is_none(), "{series} is there twice");
+            assert!(all.insert(series.clone(), number).is_none(), "{series} is a duplicate");
         }
     }
     all
 }
 
-/// One of them; none where it is not there.
+/// The value of one series, if it exists.
 pub(crate) fn number(message: &ExportMetricsServiceRequest, series: &str) -> Option<f64> {
     numbers(message).get(series).copied()
 }

@@ -1,13 +1,13 @@
-//! Which addresses a service is reached at.
+//! Listening addresses: defaults, and each host setting.
 
 use crate::RULES;
 use hivemind_testkit::{Server, Setup, hivemind};
 use std::net::{IpAddr, SocketAddr};
 use tokio::net::{TcpStream, UdpSocket};
 
-/// An address of this machine that is not loopback; none where it has no network.
+/// An address of this machine that is not loopback; none without a network.
 async fn outside() -> Option<IpAddr> {
-    // Nothing is sent: the kernel only chooses where it would be sent from.
+    // Nothing is sent: the kernel only selects the source address.
     let socket = UdpSocket::bind(("0.0.0.0", 0)).await.ok()?;
     socket.connect((std::net::Ipv4Addr::new(192, 0, 2, 1), 9)).await.ok()?;
     socket.local_addr().ok().map(|at| at.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
@@ -15,7 +15,7 @@ async fn outside() -> Option<IpAddr> {
 
 // Seen failing on: a default of 0.0.0.0.
 #[tokio::test]
-async fn nothing_listens_on_all_interfaces_unless_told_and_each_host_opens_its_own_port() {
+async fn ports_listen_on_loopback_unless_their_host_is_set() {
     for opened in [None, Some("grpc_host"), Some("admin_host"), Some("metrics_host")] {
         let setup = Setup::rules(RULES);
         let setup = match opened {
@@ -35,8 +35,8 @@ async fn nothing_listens_on_all_interfaces_unless_told_and_each_host_opens_its_o
     }
 }
 
-/// What a process listens on, as the kernel has it: each socket by its protocol, its address and its port. Datagrams
-/// have no listening state; those of them count that are connected to nobody.
+/// The sockets that a process listens on, from /proc: protocol, address and port. Datagram sockets have no
+/// listening state; unconnected ones count.
 fn listeners(process: u32) -> Vec<(&'static str, IpAddr, u16)> {
     let of_process = format!("/proc/{process}");
     let inode = |link: std::path::PathBuf| {
@@ -61,7 +61,7 @@ fn listeners(process: u32) -> Vec<(&'static str, IpAddr, u16)> {
     all
 }
 
-/// An address as the kernel writes it: words of four bytes, each in the order of this machine.
+/// An address as the kernel prints it: four-byte words in host byte order.
 fn address_of(text: &str) -> IpAddr {
     let word = |at: usize| u32::from_str_radix(&text[at..at + 8], 16).unwrap().to_ne_bytes();
     match text.len() {
@@ -70,7 +70,8 @@ fn address_of(text: &str) -> IpAddr {
     }
 }
 
-/// A service with nothing set, not even its ports, in a network of its own: there they are free.
+/// A service without settings, not even ports, in a network namespace of its own, where the default ports are
+/// free.
 async fn by_default(more: &[(&str, &str)]) -> Server {
     let alone = ["unshare", "--net", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""];
     let setup = Setup::by_default().with("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").started_by(&alone);
@@ -79,12 +80,12 @@ async fn by_default(more: &[(&str, &str)]) -> Server {
 
 // Seen failing on: a metrics port on 0.0.0.0.
 #[tokio::test]
-async fn by_default_the_kernel_knows_of_three_listeners_and_all_are_on_loopback() {
+async fn default_listeners_are_three_and_all_on_loopback() {
     let loopback = IpAddr::from([127, 0, 0, 1]);
     let server = by_default(&[]).await;
     let expected = [8080, 8081, 9090].map(|port| ("tcp", loopback, port));
     assert_eq!(listeners(server.process()), expected);
-    // A gateway adds its own, on loopback as well, and each host opens one port.
+    // A gateway adds its own listener, on loopback as well, and each host setting opens one port.
     let services = "[{id: app, upstream: 'http://192.0.2.1:80'}]";
     let server = by_default(&[("gateway.services", services), ("server.metrics_host", "0.0.0.0")]).await;
     let all = IpAddr::from([0, 0, 0, 0]);
@@ -94,14 +95,14 @@ async fn by_default_the_kernel_knows_of_three_listeners_and_all_are_on_loopback(
     assert_eq!(listeners(server.process()), expected);
 }
 
-// Seen failing on: a metrics port that is open beside it.
+// Seen failing on: a metrics port that is open too.
 #[tokio::test]
-async fn the_mesh_port_is_open_to_the_network_where_limits_are_shared_by_a_mesh_and_only_there() {
+async fn mesh_port_is_open_only_with_mesh_storage() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     assert_eq!(hivemind(&["certs", "ca", "--out", &file("ca")]).0, Some(0));
-    let made = hivemind(&["certs", "node", "--ca", &file("ca"), "--name", "a", "--out", &file("a")]);
-    assert_eq!(made.0, Some(0), "{}", made.1);
+    let issued = hivemind(&["certs", "node", "--ca", &file("ca"), "--name", "a", "--out", &file("a")]);
+    assert_eq!(issued.0, Some(0), "{}", issued.1);
     let (ca, cert, key) = (file("a/ca.crt"), file("a/node.crt"), file("a/node.key"));
     let files = [("mesh.tls.ca", &*ca), ("mesh.tls.cert", &cert), ("mesh.tls.key", &key)];
     for kind in ["memory", "mesh"] {

@@ -1,14 +1,14 @@
-//! Messages that begin and do not end: what is held of all of them has a bound on each connection.
+//! Incomplete messages: their total buffer is bounded per connection.
 
 use crate::memory::Memory;
-use crate::rules::{body, served_by_one_thread, served_meanwhile, still_serves};
+use crate::service::{assert_still_serves, body, served_by_one_thread, while_serving};
 use hivemind_testkit::http2::{Connection, ConnectionEnd, Frame, Headers, known, reason::ENHANCE_YOUR_CALM};
 
 const RESOURCE_EXHAUSTED: u32 = 8;
 const MOST_GROWTH_KIB: u64 = 20 << 10;
 
 #[tokio::test]
-async fn unfinished_messages_of_225_megabytes_are_not_held() {
+async fn incomplete_messages_of_225_megabytes_are_not_buffered() {
     let (server, mut honest) = served_by_one_thread().await;
     let memory = Memory::of(&server);
     let mut hostile = Connection::open(&server).await;
@@ -24,19 +24,24 @@ async fn unfinished_messages_of_225_megabytes_are_not_held() {
         }
         hostile.flood_done().await
     };
-    let ended = served_meanwhile(&mut honest, flood).await;
+    let ended = while_serving(&mut honest, flood).await;
     memory.assert_grown_by_less(MOST_GROWTH_KIB, "unfinished messages");
     let answers = hostile.streams.values();
     let refused = answers.filter(|answer| answer.grpc_status() == Some(RESOURCE_EXHAUSTED)).count();
-    // The first ones are held, and wait for their end; the others are told why they are not.
+    // The first ones are buffered and wait for their end; the others are refused with a status.
     assert!((1..900).contains(&refused), "{refused} were refused");
-    // Whoever goes on sending to streams that were refused is cut off sooner or later.
+    // A client that keeps sending to refused streams is disconnected eventually.
     assert!([None, Some(ConnectionEnd::WentAway(ENHANCE_YOUR_CALM))].contains(&ended), "{ended:?}");
-    still_serves(&mut Connection::open(&server).await).await;
+    assert_still_serves(&mut Connection::open(&server).await).await;
 }
 
-/// Fills connections with calls that never end, and sees what they cost in memory.
-async fn costs_little(what: &str, connections: usize, open: &[Frame], call: impl Fn(u32) -> Vec<Frame>) {
+/// Fills connections with calls that never end, and asserts a bound on memory.
+async fn assert_costs_little(
+    what: &str,
+    connections: usize,
+    open: &[Frame],
+    call: impl Fn(u32) -> Vec<Frame>,
+) {
     let (server, mut honest) = served_by_one_thread().await;
     let memory = Memory::of(&server);
     let mut held = Vec::new();
@@ -52,28 +57,28 @@ async fn costs_little(what: &str, connections: usize, open: &[Frame], call: impl
         assert_eq!(connection.go_aways, []);
         held.push(connection);
     }
-    still_serves(&mut honest).await;
-    // A call that waits is larger where it is not optimised, as here: some 30 MiB of all this.
+    assert_still_serves(&mut honest).await;
+    // A waiting call is larger in an unoptimized build like this: about 30 MiB in total.
     memory.assert_grown_by_less(48 << 10, what);
 }
 
 #[tokio::test]
-async fn the_headers_of_calls_that_wait_are_not_held() {
-    // As many as a call may have, a byte each on the wire and a hundred in memory.
+async fn headers_of_waiting_calls_are_not_buffered() {
+    // As many headers as a call may have, one byte each on the wire and a hundred in memory.
     let first = Headers::call().block();
     let entry = Headers::none().with("x", "").indexed_block();
     let open = Frame::headers(1, [first.clone(), entry].concat());
     let bomb = [first, vec![known(62); 110]].concat();
-    costs_little("headers", 4, &[open], |stream| vec![Frame::headers(stream, bomb.clone())]).await;
+    assert_costs_little("headers", 4, &[open], |stream| vec![Frame::headers(stream, bomb.clone())]).await;
 }
 
 #[tokio::test]
-async fn a_byte_of_a_message_does_not_hold_all_that_was_read_with_it() {
+async fn buffered_byte_does_not_retain_its_read_buffer() {
     // Seen failing on: 12 KB held for each byte.
     let open = Headers::call().frame(1);
     let call = |stream| {
         let filler = Frame::new(0x42, 0, 0, vec![0; 16_000]);
         vec![Headers::call().frame(stream), Frame::data(stream, [0]), filler]
     };
-    costs_little("bytes", 4, &[open], call).await;
+    assert_costs_little("bytes", 4, &[open], call).await;
 }
