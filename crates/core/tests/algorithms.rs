@@ -48,7 +48,7 @@ fn peek(limit: &Limit, state: State, cost: Cost, now: Timestamp) -> Step {
 }
 
 #[test]
-fn a_state_fits_16_bytes() {
+fn state_fits_16_bytes() {
     assert_eq!(size_of::<State>(), 16);
 }
 
@@ -74,7 +74,7 @@ proptest! {
 
     // Fails when a bucket's wait is rounded down; the fixed window's `fits` adds with a plain `+`; the count of the previous window is kept.
     #[test]
-    fn the_stated_wait_is_exact((limit, past, now) in pasts(), amount in costs(), counts in any::<bool>()) {
+    fn stated_wait_is_exact_for_every_refusal((limit, past, now) in pasts(), amount in costs(), counts in any::<bool>()) {
         let cost = amount.under(&limit);
         let spent = step(&limit, Some(past.state), Action::Spend { count_refusal: counts }, cost, now);
         match spent.verdict.outcome {
@@ -108,7 +108,7 @@ proptest! {
 
     // Fails when a bucket's wait is rounded down; a bucket's reset is one nanosecond early; the fixed window's `fits` adds with a plain `+`.
     #[test]
-    fn the_whole_budget_is_back_at_the_reset((limit, past, now) in pasts()) {
+    fn whole_budget_is_available_at_the_reset((limit, past, now) in pasts()) {
         let then = now.saturating_add(past.verdict.reset_after);
         prop_assume!(then < LATEST);
         prop_assert_eq!(peek(&limit, past.state, Cost::ONE, then).verdict.remaining, u64::from(limit.burst()));
@@ -116,7 +116,7 @@ proptest! {
 
     // Fails when the fixed window's `fits` adds with a plain `+`; a peek takes one.
     #[test]
-    fn a_peek_changes_nothing((limit, past, now) in pasts(), costs in (costs(), costs()), gap in gaps()) {
+    fn peek_leaves_state_unchanged((limit, past, now) in pasts(), costs in (costs(), costs()), gap in gaps()) {
         let peeked = peek(&limit, past.state, costs.0.under(&limit), now).state;
         let (later, cost) = (gap.after(now, None, &limit), costs.1.under(&limit));
         let spend = Action::Spend { count_refusal: true };
@@ -126,7 +126,7 @@ proptest! {
 
     // Fails when a refund gives one less; the fixed window's `fits` adds with a plain `+`; a peek takes one.
     #[test]
-    fn a_refund_restores_what_was_spent((limit, past, now) in pasts(), amount in costs()) {
+    fn refund_restores_spent_tokens((limit, past, now) in pasts(), amount in costs()) {
         let cost = amount.under(&limit);
         let before = peek(&limit, past.state, cost, now);
         let spent = step(&limit, Some(past.state), Action::Spend { count_refusal: true }, cost, now);
@@ -140,7 +140,7 @@ proptest! {
 
     // Fails when a refund has no upper bound; the fixed window's `fits` adds with a plain `+`.
     #[test]
-    fn a_refund_never_fills_above_capacity((limit, past, now) in pasts(), amount in costs(), later in any::<u32>()) {
+    fn refund_never_exceeds_capacity((limit, past, now) in pasts(), amount in costs(), later in any::<u32>()) {
         let refunded = step(&limit, Some(past.state), Action::Refund, amount.under(&limit), now);
         prop_assert!(refunded.verdict.is_admitted());
         let later = now.saturating_add(Duration::from_nanos(u64::from(later)));
@@ -175,7 +175,7 @@ proptest! {
     // Fails when a refund has no upper bound; the fixed window's `fits` adds with a plain `+`; a window's end is
     // reported one nanosecond late.
     #[test]
-    fn a_decision_cannot_panic(
+    fn decision_never_panics(
         (requests, burst, nanos) in (1..=u32::MAX, 1..=TokenBucket::MAX_BURST, 1..=3_162_240_000_000_000_000_u64),
         kind in 0..3, state in proptest::option::of((edgy(), edgy())),
         calls in vec((actions(), edgy(), edgy()), 1..5),

@@ -79,7 +79,7 @@ proptest! {
 
     // Fails when each charge of a batch sees a later time; a batch stops at its first refusal.
     #[test]
-    fn the_order_of_a_batch_does_not_matter(
+    fn batch_order_does_not_change_verdicts(
         limits in vec(limits(), 3), before in history(), amounts in (costs(), costs(), costs()),
     ) {
         let (one, other) = (store(), store());
@@ -112,7 +112,7 @@ proptest! {
     // Fails when a second charge is tried on the state before the first; each charge of a batch sees
     // a later time.
     #[test]
-    fn one_counter_twice_in_a_batch_is_charged_for_both(limit in limits(), first in 0..30_u64, second in 0..30_u64) {
+    fn counter_twice_in_a_batch_is_charged_twice(limit in limits(), first in 0..30_u64, second in 0..30_u64) {
         let (batched, summed) = (store(), store());
         let units = |units| charge(0, &limit, Amount::Units(units));
         let twice = batched.decide_now(&[units(first), units(second)], Context::at(START));

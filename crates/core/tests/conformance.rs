@@ -16,13 +16,13 @@ use std::time::Duration;
 
 // Fails when a cost above the remaining tokens fits; a refund has no upper bound; the fixed window's `fits` compares with `<`.
 #[test]
-fn the_memory_store_decides_like_the_model() {
+fn memory_store_decides_like_the_model() {
     conforms(|| MemoryStore::new(StoreOptions::default()));
 }
 
 // Fails when a cost above the remaining tokens fits; a refund has no upper bound; the fixed window's `fits` compares with `<`.
 #[test]
-fn a_memory_store_of_one_shard_decides_like_the_model() {
+fn single_shard_memory_store_decides_like_the_model() {
     let options = StoreOptions { max_keys: 64, idle_ttl: Duration::ZERO };
     conforms(|| MemoryStore::new(options));
 }

@@ -40,7 +40,7 @@ proptest! {
     // Fails when a bucket is blank one nanosecond early; a sliding window is blank at its own
     // window's end; a sweep removes every key.
     #[test]
-    fn a_sweep_at_any_moment_changes_no_verdict(mut trace in traces(), sweeps in vec(any::<bool>(), 60)) {
+    fn sweep_never_changes_a_verdict(mut trace in traces(), sweeps in vec(any::<bool>(), 60)) {
         for event in &mut trace.events {
             if let hivemind_core::testing::TraceEvent::Batch(gap, _) = event {
                 *gap = never_back(*gap);
@@ -69,7 +69,7 @@ proptest! {
     // Fails when a bucket is blank one nanosecond early; a sliding window is blank at its own
     // window's end; a sweep removes every key.
     #[test]
-    fn a_sweep_outlives_a_clock_that_steps_back(trace in traces(), sweeps in vec(any::<bool>(), 60)) {
+    fn sweep_survives_clock_stepping_back(trace in traces(), sweeps in vec(any::<bool>(), 60)) {
         let options = StoreOptions { max_keys: 1_000, idle_ttl: Duration::from_secs(60 * 200) };
         let (store, mut model) = (MemoryStore::new(options), Model::default());
         let mut sweeps = sweeps.into_iter();
@@ -95,7 +95,7 @@ proptest! {
     // Fails when a bucket is blank one nanosecond early; a sliding window is blank at its own
     // window's end; a full store evicts any key, blank or not.
     #[test]
-    fn a_store_too_small_never_admits_more_than_the_limits(
+    fn full_store_never_admits_more_than_the_limits(
         limits in vec(limits(), 2), max_keys in 1..4_usize,
         requests in vec((gaps(), vec((0..6_u64, 0..2_usize, costs(), kinds()), 1..4)), 1..60),
     ) {
@@ -194,7 +194,7 @@ fn scan_of_a_million_addresses_keeps_client_limited() {
 
 // Fails when a sweep removes every key; a sweep does not wait for `idle_ttl`; a sweep does not reduce the key count.
 #[test]
-fn a_swept_store_gives_its_keys_back() {
+fn sweep_releases_idle_keys() {
     let limit = Limit::token_bucket(Rate::per_second(1).unwrap(), 1).unwrap();
     let store = MemoryStore::new(StoreOptions { max_keys: 100, idle_ttl: Duration::from_secs(300) });
     for key in 0..10 {

@@ -88,7 +88,7 @@ fn batches_in_opposite_order_do_not_deadlock_or_share_a_token() {
 
 // Fails when a refused batch keeps what its passing limits spent.
 #[test]
-fn a_batch_and_a_single_charge_never_take_one_token_both() {
+fn concurrent_batch_and_charge_never_share_a_token() {
     explore(|| {
         let (store, limit) = (store(10), bucket(1, Period::SECOND, 1));
         let batch = with(&store, move |store| spend(store, &[LOW, HIGH], &limit, 0));
@@ -101,7 +101,7 @@ fn a_batch_and_a_single_charge_never_take_one_token_both() {
 
 // Fails when a hold does nothing.
 #[test]
-fn a_reload_with_a_sweep_after_it_forgets_no_key() {
+fn sweep_after_reload_keeps_all_keys() {
     explore(|| {
         let store = store(10);
         let (fast, slow) = (bucket(10, Period::SECOND, 1), bucket(1, Period::MINUTE, 1));
@@ -118,7 +118,7 @@ fn a_reload_with_a_sweep_after_it_forgets_no_key() {
 
 // Fails when free room is checked and taken in two steps; a slot is counted before it is free.
 #[test]
-fn the_cap_holds_at_every_moment() {
+fn key_cap_holds_at_every_moment() {
     explore(|| {
         let (store, limit) = (store(1), bucket(1, Period::SECOND, 1));
         let one = with(&store, move |store| spend(store, &[LOW], &limit, 0));

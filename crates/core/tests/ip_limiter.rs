@@ -23,7 +23,7 @@ fn address(text: &str) -> IpAddr {
 }
 
 #[test]
-fn a_burst_is_spent_then_refills_one_by_one() {
+fn spent_burst_refills_token_by_token() {
     let (limiter, clock) = limiter(2, 2);
     let start = clock.now();
     for (at_ms, allowed) in [
@@ -43,7 +43,7 @@ fn a_burst_is_spent_then_refills_one_by_one() {
 }
 
 #[test]
-fn clients_share_a_bucket_only_if_they_are_one() {
+fn different_clients_never_share_a_bucket() {
     for (first, second, share) in [
         ("203.0.113.9", "203.0.113.9", true),
         ("203.0.113.9", "203.0.113.10", false),

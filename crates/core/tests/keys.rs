@@ -84,7 +84,7 @@ fn equal_seeds_agree_and_others_do_not() {
 // Fails when parts are hashed without their lengths; the burst is part of the key; a bucket's period
 // is part of the key.
 #[test]
-fn a_key_is_the_same_on_every_node_and_in_every_version() {
+fn key_is_stable_across_nodes_and_versions() {
     // Nodes of different versions share counters: a change to the bits resets every counter of a cluster.
     let bits = key("d", &[("user", "1")], &bucket(1, Period::SECOND, 1)).bits();
     assert_eq!(bits, (BITS_HIGH, BITS_LOW), "{bits:?}");
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn a_key_made_on_its_prefix_is_the_key(
+    fn key_from_prefix_equals_direct_key(
         domain in ".{0,20}",
         entries in vec((".{0,20}", ".{0,40}"), 0..4),
         limit in limits(),

@@ -116,7 +116,7 @@ fn limits_of_one_kind_on_a_descriptor_have_own_counters() {
 }
 
 #[test]
-fn a_rule_that_another_replaces_is_not_charged() {
+fn replaced_rule_is_not_charged() {
     let named = |name: &str, requests| {
         let mut rule = daily(requests);
         rule.name = Some(name.into());
@@ -145,7 +145,7 @@ fn request_limit_replaces_rules_in_known_domains_only() {
 }
 
 #[test]
-fn a_shadow_never_refuses_and_quotas_refuse_together() {
+fn shadow_never_refuses_and_quotas_refuse_together() {
     let with_mode = |mode, requests| {
         let mut rule = daily(requests);
         rule.mode = mode;
@@ -243,7 +243,7 @@ fn refused_request_passes_after_its_retry_after() {
 }
 
 #[test]
-fn costs_of_zero_several_and_more_than_capacity() {
+fn zero_several_and_oversized_costs_are_decided() {
     let rules = Rules::new().with("d", &[Matcher::any("k")], bucket(1, 5)).unwrap();
     let (limiter, _) = limiter(rules);
     let costing = |cost| [Descriptor { cost: Cost::new(cost), ..Descriptor::new(&[("k", "v")]) }];

@@ -50,7 +50,7 @@ proptest! {
 
     // Fails when an overflow of `longest_memory` panics.
     #[test]
-    fn making_a_limit_cannot_panic(
+    fn limit_construction_never_panics(
         seconds in prop_oneof![0..100_u64, 0..3_200_000_000_u64, any::<u64>()], nanos in 0..1_000_000_000_u32,
         times in prop_oneof![3 => Just(1), 1 => any::<u32>()],
         requests in prop_oneof![0..3_u32, any::<u32>()], burst in prop_oneof![0..3_u32, any::<u32>()],

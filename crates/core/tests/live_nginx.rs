@@ -29,7 +29,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 const ATTEMPTS: u32 = 10;
 
 #[test]
-fn on_a_fresh_key_nginx_passes_burst_plus_one_at_once() {
+fn nginx_admits_burst_plus_one_on_a_fresh_key() {
     let Some(nginx) = Nginx::start("rate=1r/s", "burst=20 nodelay") else { return };
     let limit = bucket(1, 21);
     retry_stalled("burst", |attempt| {
@@ -51,7 +51,7 @@ fn on_a_fresh_key_nginx_passes_burst_plus_one_at_once() {
 }
 
 #[test]
-fn a_drained_client_passes_again_when_the_bucket_says_so() {
+fn drained_client_passes_after_retry_after() {
     let Some(nginx) = Nginx::start("rate=10r/s", "burst=4 nodelay") else { return };
     let limit = bucket(10, 5);
     retry_stalled("refill", |attempt| {

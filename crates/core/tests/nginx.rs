@@ -67,7 +67,7 @@ fn limits_of(trace: &Value) -> Vec<(u32, u32)> {
 // Fails when a refill sets `since` to now; a cost above the remaining tokens fits; a refused batch keeps
 // what its passing limits spent.
 #[test]
-fn every_recorded_event_is_decided_as_nginx_did() {
+fn recorded_nginx_events_are_decided_like_nginx() {
     let data: Value = serde_json::from_str(include_str!("data/nginx_limit_req.json")).unwrap();
     let mut events = 0;
     for trace in data["traces"].as_array().unwrap() {
@@ -153,7 +153,7 @@ proptest! {
     // Fails when a refill sets `since` to now; a cost above the remaining tokens fits; a refused batch
     // keeps what its passing limits spent.
     #[test]
-    fn traces_made_here_are_decided_like_nginxs_formula(
+    fn generated_traces_are_decided_like_nginx_formula(
         limits in limits(),
         start in 0..2_000_000_000_000_u64,
         requests in vec((gaps_ms(), proptest::sample::select(vec!["a", "a", "a", "b", ""]), any::<bool>()), 1..300),

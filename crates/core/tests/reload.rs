@@ -22,7 +22,7 @@ type Row<'a> = (u64, &'a Limit, u64, Option<u64>);
 
 // Fails when tokens above the new burst are kept.
 #[test]
-fn a_new_rate_and_burst_apply_at_the_next_request() {
+fn new_rate_and_burst_apply_to_the_next_request() {
     let (old, small, large, fast) = (bucket(1, 10), bucket(1, 4), bucket(1, 100), bucket(10, 10));
     let tables: [&[Row<'_>]; 4] = [
         // Cut to a smaller burst, and not restored by the old one.
@@ -62,7 +62,7 @@ proptest! {
 
     // Fails when a debt of a larger burst is kept; tokens above the new burst are kept.
     #[test]
-    fn tokens_are_kept_and_those_above_the_new_burst_are_cut(old in buckets(), new in buckets(), past in pasts()) {
+    fn tokens_above_the_new_burst_are_cut(old in buckets(), new in buckets(), past in pasts()) {
         let (mut state, mut now) = (None, START);
         for (gap, amount, debit) in past {
             now = gap.after(now, None, &old);
@@ -86,7 +86,7 @@ proptest! {
     // The same requests on a store that is held and swept, and on one that is only held.
     // Fails when a debt of a larger burst is kept; a sweep removes every key; a hold does nothing.
     #[test]
-    fn no_key_is_forgotten_by_a_sweep_after_a_reload(
+    fn keys_survive_a_sweep_after_a_reload(
         old in buckets(), new in buckets(), past in pasts(), sweeps in vec(gaps(), 1..5), next in gaps(), amount in costs(),
     ) {
         let options = StoreOptions { max_keys: 10, idle_ttl: Duration::ZERO };

@@ -91,7 +91,7 @@ fn batches_in_every_order_admit_exactly_the_limit() {
 
 // Fails when the cap admits one key too many.
 #[test]
-fn many_threads_stay_within_the_cap() {
+fn concurrent_threads_stay_within_the_key_cap() {
     let [limit, ..] = limits();
     let store = MemoryStore::new(StoreOptions { max_keys: 100, idle_ttl: Duration::ZERO });
     together(|number| {

@@ -62,7 +62,7 @@ fn period(limit: &Limit) -> i128 {
 
 // Fails when a cost above the remaining tokens fits.
 #[test]
-fn a_burst_is_spent_then_refills_one_by_one() {
+fn spent_burst_refills_token_by_token() {
     let limit = bucket(2, Period::SECOND, 2);
     let mut counter = Counter::new(&limit);
     for (gap_ms, admitted) in
@@ -100,7 +100,7 @@ proptest! {
 
     // Fails when a refill is capped at twice the missing tokens; a refill drops its phase; a cost above the remaining tokens fits.
     #[test]
-    fn no_span_admits_more_than_burst_plus_rate(limit in buckets(), calls in vec((gaps(), costs()), 1..80)) {
+    fn any_span_admits_at_most_burst_plus_rate(limit in buckets(), calls in vec((gaps(), costs()), 1..80)) {
         let mut counter = Counter::new(&limit);
         let admitted: Vec<(i128, i128)> = calls
             .into_iter()
@@ -126,7 +126,7 @@ proptest! {
     // long run).
     // Fails when a refill is capped at twice the missing tokens; a refill drops its phase; a cost above the remaining tokens fits.
     #[test]
-    fn a_clock_that_steps_back_earns_only_what_it_goes_forward(
+    fn clock_stepping_back_earns_no_extra_tokens(
         limit in buckets(), calls in vec((stepping(), costs()), 1..80),
     ) {
         let mut counter = Counter::new(&limit);
@@ -161,7 +161,7 @@ proptest! {
 
     // Fails when a refill drops its phase; a refill sets `since` to now.
     #[test]
-    fn no_fraction_of_a_token_is_lost_on_a_busy_bucket(
+    fn busy_bucket_loses_no_fraction_of_a_token(
         requests in proptest::sample::select(vec![1, 3, 7, 10, 1_000, 999_999_937, u32::MAX]),
         per in proptest::sample::select(vec![Period::SECOND, Period::SECOND.times(10).unwrap(), Period::YEAR]),
         burst in prop_oneof![2..6_u32, Just(TokenBucket::MAX_BURST)],
@@ -184,7 +184,7 @@ proptest! {
 
     // Fails when a refill is capped at twice the missing tokens; a cost above the remaining tokens fits.
     #[test]
-    fn an_idle_bucket_holds_one_burst(limit in buckets(), calls in vec((gaps(), costs()), 0..20), idle in any::<u32>()) {
+    fn idle_bucket_holds_at_most_one_burst(limit in buckets(), calls in vec((gaps(), costs()), 0..20), idle in any::<u32>()) {
         let mut counter = Counter::new(&limit);
         for (gap, amount) in calls {
             counter.spend(gap, amount);

@@ -121,7 +121,7 @@ proptest! {
     // Fails when the fixed window's `fits` compares with `<`; the count of the previous window is kept; a
     // window's end is reported one nanosecond late.
     #[test]
-    fn a_fixed_window_admits_what_is_left_of_its_limit((requests, period) in windows(), calls in calls()) {
+    fn fixed_window_admits_its_remaining_budget((requests, period) in windows(), calls in calls()) {
         let limit = Limit::fixed_window(requests, period);
         let nanos = u64::try_from(period.length().as_nanos()).unwrap();
         let mut counts: BTreeMap<u64, u128> = BTreeMap::new();

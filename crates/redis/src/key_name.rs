@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_rate_keeps_the_name_and_a_changed_window_does_not() {
+    fn key_name_depends_on_window_but_not_on_rate() {
         let bucket = |rate, burst| Limit::token_bucket(Rate::per_second(rate).unwrap(), burst).unwrap();
         assert_eq!(CounterKind::of(&bucket(1, 1)), CounterKind::of(&bucket(99, 7)));
         let window = |requests, period| CounterKind::of(&Limit::fixed_window(requests, period));

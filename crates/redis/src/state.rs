@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_time_is_read_back_as_it_was_written(nanos in 0..=u64::MAX >> 1) {
+        fn timestamp_limbs_round_trip(nanos in 0..=u64::MAX >> 1) {
             prop_assert_eq!(from_limbs(limbs(nanos)), nanos);
         }
     }

@@ -1,6 +1,6 @@
-#![expect(clippy::print_stdout, reason = "an example says where it listens")]
+#![expect(clippy::print_stdout, reason = "an example prints its address")]
 
-//! A rate limit before an axum router: `cargo run --features axum --example axum`.
+//! A rate limit for an axum router: `cargo run --features axum --example axum`.
 
 use axum::{Router, routing::get};
 use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};

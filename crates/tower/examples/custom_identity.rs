@@ -1,7 +1,7 @@
-#![expect(clippy::print_stdout, reason = "an example says where it listens")]
+#![expect(clippy::print_stdout, reason = "an example prints its address")]
 
-//! Clients told apart by a tenant in their path, behind a proxy that is trusted to say where
-//! they come from: `cargo run --features axum --example custom_identity`.
+//! Clients identified by a tenant in the path, or by the address that a trusted proxy reports:
+//! `cargo run --features axum --example custom_identity`.
 
 use axum::Router;
 use hivemind_tower::{

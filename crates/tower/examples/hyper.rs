@@ -1,6 +1,6 @@
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example says where it listens")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example prints its address")]
 
-//! A rate limit before a hyper service, with no framework: `cargo run --example hyper`.
+//! A rate limit for a hyper service without a framework: `cargo run --example hyper`.
 
 use bytes::Bytes;
 use hivemind_tower::{Limits, PartialLimit, Peer, RateLimitLayer};
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("http://{}", listener.local_addr()?);
     loop {
         let (stream, peer) = listener.accept().await?;
-        // Whom the limit is for: hyper itself does not note the peer's address.
+        // hyper does not put the peer's address into the extensions.
         let with_peer = ServiceBuilder::new().map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer));
             request

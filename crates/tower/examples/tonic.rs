@@ -1,6 +1,6 @@
-#![expect(clippy::print_stdout, reason = "an example says where it listens")]
+#![expect(clippy::print_stdout, reason = "an example prints its address")]
 
-//! A rate limit before a gRPC server; who is over it gets `RESOURCE_EXHAUSTED`:
+//! A rate limit for a gRPC server. Calls over the limit get `RESOURCE_EXHAUSTED`:
 //! `cargo run --features tonic --example tonic`.
 
 use hivemind_tower::{Limits, PartialLimit, RateLimitLayer};

@@ -1,6 +1,6 @@
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example says where it listens")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example prints its address")]
 
-//! An echo over tungstenite's WebSocket and hyper, with no framework, in which nobody can flood:
+//! A WebSocket echo with a message limit, on tungstenite and hyper without a framework:
 //! `cargo run --example tungstenite`.
 
 use bytes::Bytes;
@@ -36,8 +36,8 @@ async fn upgrade(mut request: Request<Incoming>) -> Result<Response<Empty<Bytes>
         if let Err(Close { code, reason, .. }) = echo(&mut socket, &guard).await {
             let frame = CloseFrame { code: code.into(), reason: reason.as_ref().into() };
             let _ = socket.close(Some(frame)).await;
-            // What is still on its way is read: dropped with it unread, the socket would be reset and the
-            // client might never see the code.
+            // Reads what is still on its way. Dropping the socket with unread data would reset the connection,
+            // and the client might never see the code.
             let rest = async { while let Some(Ok(_)) = socket.next().await {} };
             let _ = timeout(Duration::from_secs(1), rest).await;
         }
@@ -50,11 +50,11 @@ async fn upgrade(mut request: Request<Incoming>) -> Result<Response<Empty<Bytes>
         .body(Empty::new())
 }
 
-/// Until the client leaves, or has to.
+/// Echoes messages until the client leaves or exceeds its limit.
 async fn echo(socket: &mut Socket, guard: &ConnectionGuard) -> Result<(), Close> {
     let mut messages = guard.open()?;
     while let Some(Ok(message)) = socket.next().await {
-        // Pings are free, and answered by the socket itself.
+        // Pings are free; the socket answers them itself.
         if message.is_text() || message.is_binary() {
             messages.check()?;
             let _ = socket.send(message).await;

@@ -1,6 +1,6 @@
-#![expect(clippy::print_stdout, reason = "an example says where it listens")]
+#![expect(clippy::print_stdout, reason = "an example prints its address")]
 
-//! A chat in which nobody can flood: `cargo run --features axum --example websocket_chat`.
+//! A WebSocket chat with a message limit: `cargo run --features axum --example websocket_chat`.
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Extension, State};
@@ -24,28 +24,28 @@ async fn join(
         if let Err(Close { code, reason, .. }) = chat(&mut socket, &room, &guard).await {
             let frame = CloseFrame { code, reason: reason.as_ref().into() };
             let _ = socket.send(Message::Close(Some(frame))).await;
-            // What is still on its way is read: dropped with it unread, the socket would be reset and the
-            // client might never see the code.
+            // Reads what is still on its way. Dropping the socket with unread data would reset the connection,
+            // and the client might never see the code.
             let rest = async { while let Some(Ok(_)) = socket.recv().await {} };
             let _ = timeout(Duration::from_secs(1), rest).await;
         }
     })
 }
 
-/// Until the client leaves, or has to.
+/// Passes messages on until the client leaves or exceeds its limit.
 async fn chat(socket: &mut WebSocket, room: &Room, guard: &ConnectionGuard) -> Result<(), Close> {
-    let (mut messages, mut heard) = (guard.open()?, room.subscribe());
+    let (mut messages, mut incoming) = (guard.open()?, room.subscribe());
     loop {
         tokio::select! {
-            said = socket.recv() => match said {
+            received = socket.recv() => match received {
                 Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
                     messages.check()?;
                     let _ = room.send(message);
                 }
-                Some(Ok(_)) => {} // Pings and pongs are free, and answered by axum.
+                Some(Ok(_)) => {} // Pings and pongs are free; axum answers them.
                 Some(Err(_)) | None => return Ok(()),
             },
-            Ok(message) = heard.recv() => {
+            Ok(message) = incoming.recv() => {
                 let _ = socket.send(message).await;
             }
         }

@@ -1,13 +1,13 @@
-//! What kind of answer a client would rather have, by its `Accept` header.
+//! Content negotiation of refusals: text or JSON, by the `Accept` header.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
 
-/// Whether the client would rather have plain text than JSON. Who says nothing gets JSON.
+/// Whether the client prefers plain text to JSON. The default is JSON.
 pub(crate) fn prefers_text(request: &HeaderMap) -> bool {
     let Some(accept) = request.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return false };
     if accept == "*/*" {
-        return false; // What most clients send that are no browsers.
+        return false; // Most clients other than browsers send this.
     }
     let text = quality(accept, &["text/plain", "text/*", "*/*"]);
     let problem = quality(accept, &["application/problem+json", "application/*", "*/*"]);

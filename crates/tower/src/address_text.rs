@@ -1,10 +1,10 @@
-//! An address as its guard's counter is named, without an allocation: each request that names itself
-//! is charged to a guard.
+//! Text of a client address, without an allocation. It is part of the counter name of an address guard, which
+//! most requests are charged to.
 
 use hivemind_core::ClientIp;
 use std::fmt::{self, Write};
 
-/// The longest: eight groups of four digits, seven colons and `/128`.
+/// The longest text: eight groups of four digits, seven colons and `/128`.
 const CAPACITY: usize = 43;
 
 #[derive(Clone, Copy)]
@@ -14,10 +14,10 @@ pub(crate) struct AddressText {
 }
 
 impl AddressText {
-    /// The address as it is told elsewhere, or `unknown`.
-    pub(crate) fn of(address: Option<ClientIp>) -> Self {
+    /// The `Display` of the address, or `unknown`.
+    pub(crate) fn new(address: Option<ClientIp>) -> Self {
         let mut text = Self { bytes: [0; CAPACITY], len: 0 };
-        // Every address fits, as the test of the longest says; one that did not would be cut.
+        // Every address fits, as a test checks; a longer one would be cut.
         let _ = match address {
             Some(address) => write!(text, "{address}"),
             None => text.write_str("unknown"),
@@ -26,7 +26,7 @@ impl AddressText {
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        // Only whole texts are written, and they are ASCII.
+        // Only complete ASCII texts are written.
         let text = self.bytes.get(..self.len).unwrap_or_default();
         std::str::from_utf8(text).unwrap_or_default()
     }
@@ -52,9 +52,9 @@ mod tests {
         for address in ["203.0.113.255", "::", "2001:db8::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"] {
             for length in [48, 64, 128] {
                 let client = ClientIp::within(address.parse().unwrap(), Ipv6Prefix::new(length).unwrap());
-                assert_eq!(AddressText::of(Some(client)).as_str(), client.to_string());
+                assert_eq!(AddressText::new(Some(client)).as_str(), client.to_string());
             }
         }
-        assert_eq!(AddressText::of(None).as_str(), "unknown");
+        assert_eq!(AddressText::new(None).as_str(), "unknown");
     }
 }

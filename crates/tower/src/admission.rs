@@ -1,15 +1,15 @@
-//! From a request to what becomes of it: identify, resolve, decide, tell.
+//! Admission of a request: identify the client, find its limit, charge the counters, conclude.
 
-use crate::backend::Deciding;
+use crate::active_limits::ActiveLimits;
+use crate::backend::BackendReply;
 use crate::bucket::Bucket;
+use crate::charge_plan::ChargePlan;
 use crate::client::Client;
 use crate::decision::Decision;
-use crate::limiter::Shared;
+use crate::limiter::LimiterInner;
 use crate::open_connections::OpenConnection;
-use crate::order::Order;
-use crate::refusal_log::{Exceeded, Refusal};
-use crate::resolved::Resolved;
-use crate::websocket::{Connection, ConnectionGuard, is_handshake};
+use crate::refusal_log::{LimitExceeded, Refusal};
+use crate::websocket::{ConnectionContext, ConnectionGuard, is_handshake};
 use hivemind_core::store::{Op, Outcome, StoreError, Verdict, Verdicts};
 use hivemind_core::{Cost, Timestamp};
 use http::header;
@@ -19,32 +19,32 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often a failing store is told of.
+/// The interval between warnings about a failing store.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A question to the store, with all that is needed when its answer comes.
-pub(crate) struct Asked {
-    order: Order,
+/// A request whose charges the store has to decide.
+pub(crate) struct PendingDecision {
+    plan: ChargePlan,
     upgrade: Option<Upgrade>,
     now: Timestamp,
 }
 
-/// Whether the store is asked at all.
+/// Whether a request needs a decision of the store.
 #[expect(
     clippy::large_enum_variant,
     reason = "it is on the stack for a moment; a box would cost every request"
 )]
-pub(crate) enum Asking {
-    /// Limits are switched off. A request to open a WebSocket has its guard all the same.
-    Nothing(Option<ConnectionGuard>),
-    Store(Asked),
+pub(crate) enum DecisionPlan {
+    /// Limits are disabled. A WebSocket upgrade gets its guard nevertheless.
+    Skip(Option<ConnectionGuard>),
+    Decide(PendingDecision),
 }
 
-/// What a request to open a WebSocket needs beside.
+/// The additional state of a WebSocket upgrade.
 struct Upgrade {
-    connection: Connection,
-    /// How many its client may have open, and its address under whatever names.
-    most: Option<(Arc<Bucket>, Option<u32>)>,
+    connection: ConnectionContext,
+    /// The limit on open connections of a client, and that of its address.
+    open_limit: Option<(Arc<Bucket>, Option<u32>)>,
     open: Option<OpenConnection>,
     closes: bool,
 }
@@ -55,71 +55,74 @@ impl Upgrade {
     }
 }
 
-/// What becomes of a request.
+/// The result of an admission.
 pub(crate) enum Conclusion {
     Passed { decision: Option<Decision>, guard: Option<ConnectionGuard> },
     Refused(Decision),
     Undecided,
 }
 
-impl Shared {
-    /// What to ask the store for this request; none if limits are switched off. All of it comes from
-    /// one view of the limits, so that no request is in the old ones and the new at once.
+impl LimiterInner {
+    /// Plans the charges of a request. It reads one snapshot of the limits, so a reload never gives a request a
+    /// mix of old and new ones.
     #[inline]
-    pub(crate) fn ask(
-        self: &Arc<Self>,
-        limits: &Resolved,
+    pub(crate) fn prepare(
+        &self,
+        limits: &ActiveLimits,
         name: &Arc<str>,
         parts: &Parts,
         peer: impl FnOnce() -> Option<IpAddr>,
-    ) -> Asking {
+    ) -> DecisionPlan {
         if !limits.enabled {
-            // A handler that asks for a guard gets one: it counts nothing until limits are switched on.
-            let connection = is_handshake(parts).then(|| self.connection(name, self.client(parts, peer())));
-            return Asking::Nothing(connection.map(|connection| ConnectionGuard::new(connection, None)));
+            // The guard of an upgrade counts nothing until limits are enabled.
+            let connection =
+                is_handshake(parts).then(|| self.connection(name, self.identity.identify(parts, peer())));
+            return DecisionPlan::Skip(connection.map(|connection| ConnectionGuard::new(connection, None)));
         }
-        let client = self.client(parts, peer());
+        let client = self.identity.identify(parts, peer());
         let service = limits.service(name);
-        let now = self.clock.now();
-        let order = |bucket| Order::new(client, name, bucket, limits.guard.as_ref());
-        // A header alone says nothing: it would take any request out of its limit.
-        if !is_handshake(parts) || !service.websockets.has(parts.uri.path()) {
-            let order = order(service.find(&parts.method, parts.uri.path()));
-            return Asking::Store(Asked { order, upgrade: None, now });
+        let now = self.state.clock.now();
+        let plan = |bucket| ChargePlan::new(client, name, bucket, limits.guard.as_ref());
+        // The path has to match as well: by the headers alone a client could move any request to another limit.
+        if !is_handshake(parts) || !service.websockets.contains(parts.uri.path()) {
+            let plan = plan(service.find(&parts.method, parts.uri.path()));
+            return DecisionPlan::Decide(PendingDecision { plan, upgrade: None, now });
         }
-        let most = service.open.as_ref().map(|most| (Arc::clone(most), limits.open_per_address(most)));
+        let open_limit =
+            service.open.as_ref().map(|limit| (Arc::clone(limit), limits.open_per_address(limit)));
         let connection = self.connection(name, client);
-        let upgrade = Upgrade { connection, most, open: None, closes: service.close_4429 };
-        let order = order(service.find_connection(&parts.method, parts.uri.path()));
-        Asking::Store(Asked { order, upgrade: Some(upgrade), now })
+        let upgrade = Upgrade { connection, open_limit, open: None, closes: service.close_4429 };
+        let plan = plan(service.find_connection(&parts.method, parts.uri.path()));
+        DecisionPlan::Decide(PendingDecision { plan, upgrade: Some(upgrade), now })
     }
 
-    pub(crate) fn decide(&self, asked: &Asked) -> Deciding {
-        self.backend.decide(&asked.order, Op::Spend, [Cost::ONE; 2], self.context(asked.now))
+    pub(crate) fn decide(&self, pending: &PendingDecision) -> BackendReply {
+        let state = &self.state;
+        state.backend.decide(&pending.plan, Op::Spend, [Cost::ONE; 2], state.context(pending.now))
     }
 
-    /// What the store's answer means.
+    /// Turns the verdicts of the store into a conclusion.
     pub(crate) fn conclude(
-        self: &Arc<Self>,
-        asked: Asked,
+        &self,
+        pending: PendingDecision,
         verdicts: Result<Verdicts, StoreError>,
         parts: &Parts,
     ) -> Conclusion {
-        let Asked { order, mut upgrade, now } = asked;
-        // Whom the store does not know of is counted here all the same.
+        let PendingDecision { plan, mut upgrade, now } = pending;
+        // Open connections are counted here even if the store failed.
         if verdicts.as_ref().map_or(!self.fails_closed, |verdicts| verdicts.committed)
             && let Some(upgrade) = &mut upgrade
-            && let Some((most, at_address)) = &upgrade.most
+            && let Some((limit, address_limit)) = &upgrade.open_limit
         {
-            upgrade.open = self.open.take(order.slots(most, *at_address));
+            upgrade.open = self.open.acquire(plan.slots(limit, *address_limit));
             if upgrade.open.is_none() {
-                return self.crowded(order, upgrade, parts, now);
+                return self.refuse_open_connection(plan, upgrade, parts, now);
             }
         }
-        let decision = match verdicts.and_then(|verdicts| Decision::new(order, self, &verdicts, now)) {
+        let decision = match verdicts.and_then(|verdicts| Decision::new(plan, &self.state, &verdicts, now)) {
             Ok(decision) => Some(decision),
             Err(error) => {
-                self.warn_of(&error, now);
+                self.warn_store_failure(&error, now);
                 if self.fails_closed {
                     return Conclusion::Undecided;
                 }
@@ -127,48 +130,51 @@ impl Shared {
             }
         };
         match decision {
-            Some(decision) if !decision.is_allowed() => self.refused(decision, upgrade.as_ref(), parts),
+            Some(decision) if !decision.is_allowed() => self.refuse(decision, upgrade.as_ref(), parts),
             decision => {
                 if let Some(decision) = decision.as_ref().filter(|decision| decision.is_dry_run_refusal()) {
-                    self.tell_of(decision, parts);
+                    self.log_refusal(decision, parts);
                 }
                 Conclusion::Passed { decision, guard: upgrade.map(Upgrade::guard) }
             }
         }
     }
 
-    /// A client has as many WebSocket connections open as it may. It was charged for this attempt, or it
-    /// could repeat it without end; and when one closes nobody knows.
-    fn crowded(
-        self: &Arc<Self>,
-        order: Order,
+    /// Refuses an upgrade because its client has too many connections open. The attempt stays charged, so that
+    /// it cannot be repeated without end. `Retry-After` is a second, since the end of a connection cannot be
+    /// predicted.
+    fn refuse_open_connection(
+        &self,
+        plan: ChargePlan,
         upgrade: &Upgrade,
         parts: &Parts,
         now: Timestamp,
     ) -> Conclusion {
-        let soon = Duration::from_secs(1);
-        let outcome = Outcome::Refused { retry_after: Some(soon) };
-        let verdict = Verdict { outcome, available: 0, remaining: 0, reset_after: soon };
-        let order = upgrade.most.iter().map(|(most, _)| most).fold(order, Order::of);
-        match Decision::new(order, self, &Verdicts::new(false, [verdict]), now) {
-            Ok(decision) => self.refused(decision, Some(upgrade), parts),
+        let retry_after = Duration::from_secs(1);
+        let outcome = Outcome::Refused { retry_after: Some(retry_after) };
+        let verdict = Verdict { outcome, available: 0, remaining: 0, reset_after: retry_after };
+        let plan = upgrade.open_limit.iter().map(|(limit, _)| limit).fold(plan, ChargePlan::with_bucket);
+        match Decision::new(plan, &self.state, &Verdicts::new(false, [verdict]), now) {
+            Ok(decision) => self.refuse(decision, Some(upgrade), parts),
             Err(_) => Conclusion::Undecided,
         }
     }
 
-    fn refused(&self, decision: Decision, upgrade: Option<&Upgrade>, parts: &Parts) -> Conclusion {
-        self.tell_of(&decision, parts);
-        // The guard is there against who makes up names: a handler shall not even close what it refuses.
-        if upgrade.is_some_and(|upgrade| upgrade.closes) && !decision.guard_refuses() {
+    fn refuse(&self, decision: Decision, upgrade: Option<&Upgrade>, parts: &Parts) -> Conclusion {
+        self.log_refusal(&decision, parts);
+        // Refusals by the guard are never passed on to close with 4429: it protects against clients that make up
+        // names, which should not reach the handler at all.
+        if upgrade.is_some_and(|upgrade| upgrade.closes) && !decision.is_guard_refusal() {
             let guard = Some(ConnectionGuard::closed(decision.retry_after()));
             return Conclusion::Passed { decision: Some(decision), guard };
         }
         Conclusion::Refused(decision)
     }
 
-    /// The event for those who watch for floods, and the line for fail2ban.
-    fn tell_of(&self, decision: &Decision, parts: &Parts) {
-        self.log.exceeded(&Exceeded {
+    /// Emits the security event and, unless the limit is in dry run, the refusal line for fail2ban.
+    fn log_refusal(&self, decision: &Decision, parts: &Parts) {
+        let log = &self.state.log;
+        log.record_exceeded(&LimitExceeded {
             client: decision.client(),
             service: decision.service(),
             endpoint: decision.endpoint(),
@@ -177,42 +183,38 @@ impl Shared {
             is_dry_run: decision.is_dry_run_refusal(),
             at: decision.at(),
         });
-        // Whom a dry run passes shall not be banned for it.
+        // A client that a dry run admits must not be banned.
         if !decision.is_allowed() {
             let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
             let host = host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
             let (address, path, at) = (decision.client().address(), parts.uri.path(), decision.at());
-            self.log.record(&Refusal { address, host: host.unwrap_or_default(), path, at });
+            log.record(&Refusal { address, host: host.unwrap_or_default(), path, at });
         }
     }
 
-    fn warn_of(&self, error: &StoreError, now: Timestamp) {
-        let due = self.warns_again_at.load(Ordering::Relaxed);
+    fn warn_store_failure(&self, error: &StoreError, now: Timestamp) {
+        let due = self.next_warning_at.load(Ordering::Relaxed);
         let next = now.saturating_add(WARNING_INTERVAL).as_nanos();
         let is_due = now.as_nanos() >= due;
-        // Of all that see it due, one tells it.
-        let order = Ordering::Relaxed;
-        if is_due && self.warns_again_at.compare_exchange(due, next, order, order).is_ok() {
-            let pass = if self.fails_closed { "refused with 503" } else { "passed uncounted" };
-            tracing::warn!(%error, "no limit could be asked; requests are {pass} until the store answers");
+        // Only the thread that moves the due time logs the warning.
+        let ordering = Ordering::Relaxed;
+        if is_due && self.next_warning_at.compare_exchange(due, next, ordering, ordering).is_ok() {
+            let action = if self.fails_closed { "refused with 503" } else { "passed uncounted" };
+            tracing::warn!(%error, "rate limit store failed; requests are {action} until it recovers");
         }
     }
 
-    fn client(&self, parts: &Parts, peer: Option<IpAddr>) -> Client {
-        self.identity.identify(parts, peer)
-    }
-
-    fn connection(self: &Arc<Self>, service: &Arc<str>, client: Client) -> Connection {
-        Connection { shared: Arc::clone(self), service: Arc::clone(service), client }
+    fn connection(&self, service: &Arc<str>, client: Client) -> ConnectionContext {
+        ConnectionContext { state: Arc::clone(&self.state), service: Arc::clone(service), client }
     }
 
     pub(crate) fn peer(&self, parts: &Parts) -> Option<IpAddr> {
         let peer = (self.peer)(&parts.extensions);
-        if peer.is_none() && !self.warned_of_peer.swap(true, Ordering::Relaxed) {
+        if peer.is_none() && !self.missing_peer_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "a request without its peer's address: all of these share the client `ip:unknown`; on axum \
+                "request without its peer's address: all such requests share the client `ip:unknown`; on axum \
                  serve with `into_make_service_with_connect_info::<SocketAddr>()` and enable the feature \
-                 `axum`, elsewhere put a `hivemind_tower::Peer` into the request's extensions"
+                 `axum`, elsewhere insert a `hivemind_tower::Peer` into the request's extensions"
             );
         }
         peer

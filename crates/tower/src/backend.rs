@@ -1,46 +1,49 @@
-//! Whatever keeps the counters, behind one door without type parameters: a layer's
-//! type shall not say where its limiter counts. The store in this process answers at
-//! once and costs no allocation; every other one may have to be waited for.
+//! Counter backends: a store in this process, or one that may have to be awaited.
+//!
+//! The trait object keeps the store out of the layer's type. A store in this process decides immediately and
+//! without an allocation.
 
-use crate::order::{Costs, Order};
+use crate::charge_plan::{ChargePlan, Costs};
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Context, LocalStore, MemoryStore, Op, Store, StoreError, Verdicts};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) type Later = Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send>>;
+pub(crate) type VerdictsFuture = Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send>>;
 
-pub(crate) enum Deciding {
-    Now(Verdicts),
-    Later(Later),
+/// The verdicts, or the future that returns them.
+pub(crate) enum BackendReply {
+    Ready(Verdicts),
+    Pending(VerdictsFuture),
 }
 
 pub(crate) trait Backend: Send + Sync {
-    fn decide(&self, order: &Order, op: Op, costs: Costs, context: Context) -> Deciding;
+    fn decide(&self, plan: &ChargePlan, op: Op, costs: Costs, context: Context) -> BackendReply;
 
-    /// Limits have changed: what is remembered now may have to be remembered for longer.
+    /// Keeps existing counters for at least `memory` from now. Called after a reload, because the new limits
+    /// may need them for longer.
     fn hold(&self, _now: Timestamp, _memory: Duration) {}
 }
 
-/// The counters of this process.
-pub(crate) struct Local<S> {
-    /// Who decides on them.
+/// Counters in this process.
+pub(crate) struct LocalBackend<S> {
+    /// Decides on the counters in `memory`.
     pub(crate) store: Arc<S>,
     pub(crate) memory: Arc<MemoryStore>,
 }
 
-impl Local<MemoryStore> {
+impl LocalBackend<MemoryStore> {
     pub(crate) fn new(store: Arc<MemoryStore>) -> Self {
         Self { memory: Arc::clone(&store), store }
     }
 }
 
-impl<S: LocalStore> Backend for Local<S> {
-    fn decide(&self, order: &Order, op: Op, costs: Costs, context: Context) -> Deciding {
-        let names = order.names();
-        let batch = order.batch(&names, op, costs);
-        Deciding::Now(self.store.decide_now(&batch, context))
+impl<S: LocalStore> Backend for LocalBackend<S> {
+    fn decide(&self, plan: &ChargePlan, op: Op, costs: Costs, context: Context) -> BackendReply {
+        let names = plan.names();
+        let batch = plan.batch(&names, op, costs);
+        BackendReply::Ready(self.store.decide_now(&batch, context))
     }
 
     fn hold(&self, now: Timestamp, memory: Duration) {
@@ -48,19 +51,19 @@ impl<S: LocalStore> Backend for Local<S> {
     }
 }
 
-/// Counters that are shared with others.
-pub(crate) struct Remote<S>(pub(crate) Arc<S>);
+/// Counters in a store that several nodes share.
+pub(crate) struct RemoteBackend<S>(pub(crate) Arc<S>);
 
-impl<S: Store + 'static> Backend for Remote<S> {
-    fn decide(&self, order: &Order, op: Op, costs: Costs, context: Context) -> Deciding {
-        let names = order.names();
-        if let Some(verdicts) = self.0.try_decide(&order.batch(&names, op, costs), context) {
-            return Deciding::Now(verdicts);
+impl<S: Store + 'static> Backend for RemoteBackend<S> {
+    fn decide(&self, plan: &ChargePlan, op: Op, costs: Costs, context: Context) -> BackendReply {
+        let names = plan.names();
+        if let Some(verdicts) = self.0.try_decide(&plan.batch(&names, op, costs), context) {
+            return BackendReply::Ready(verdicts);
         }
-        let (store, order) = (Arc::clone(&self.0), order.clone());
-        Deciding::Later(Box::pin(async move {
-            let names = order.names();
-            let batch = order.batch(&names, op, costs);
+        let (store, plan) = (Arc::clone(&self.0), plan.clone());
+        BackendReply::Pending(Box::pin(async move {
+            let names = plan.names();
+            let batch = plan.batch(&names, op, costs);
             store.decide(&batch, context).await
         }))
     }

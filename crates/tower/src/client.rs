@@ -1,23 +1,22 @@
-//! Who a request comes from: a name with its layer's prefix, and an address.
+//! Client identity: a name with the prefix of its source, and an address.
 //!
-//! The name is what a bucket belongs to, so it is bounded and no two layers can make
-//! the same one. It lives in the client itself: naming one allocates nothing, because
-//! this happens on every request. A credential never gets in here, only a hash of it.
+//! The name selects the bucket, so it is bounded, and two sources cannot produce the same one. It is stored
+//! inline: naming a client happens on every request and does not allocate. A credential is never part of it,
+//! only a hash of it.
 
 use hivemind_core::{ClientIp, Ipv6Prefix};
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Write};
 use std::net::IpAddr;
 
-/// The longest name: `custom:`, a layer's name of 16, a colon and an id of 64.
+/// The longest name: `custom:`, a layer name of 16 characters, a colon and an id of 64.
 const CAPACITY: usize = 88;
-/// The longest id that is told as it is.
-const LONGEST_ID: usize = 64;
-/// The longest name of a layer.
-pub(crate) const LONGEST_LAYER: usize = 16;
+/// The longest id that is used verbatim; longer ones are hashed.
+const MAX_ID_LEN: usize = 64;
+/// The longest layer name.
+pub(crate) const MAX_LAYER_LEN: usize = 16;
 
-/// Who a request comes from: the name that its bucket belongs to, and the address
-/// that the guard and the log know it by.
+/// The client of a request: a name for its bucket, and an address for the address guard and the refusal log.
 ///
 /// ```
 /// use hivemind_tower::Identity;
@@ -26,18 +25,18 @@ pub(crate) const LONGEST_LAYER: usize = 16;
 /// let client = Identity::default().identify(&request, Some([203, 0, 113, 9].into()));
 /// assert!(client.name().starts_with("bearer:") && !client.name().contains("secret")); // Only a hash.
 /// assert_eq!(client.address().map(|address| address.to_string()).as_deref(), Some("203.0.113.9"));
-/// assert!(!client.is_by_address()); // So its address has a guard beside it.
+/// assert!(!client.is_by_address()); // So the guard of its address is charged too.
 /// # Ok::<(), http::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Client {
-    name: Name,
+    name: ClientName,
     address: Option<ClientIp>,
     is_by_address: bool,
 }
 
 impl Client {
-    /// The name, with the prefix of the layer that gave it: `session:<16 hex>`,
+    /// The name, with the prefix of its source: `session:<16 hex>`,
     /// `bearer:<16 hex>`, `apikey:<id>`, `custom:<layer>:<id>`, `ip:203.0.113.9`,
     /// `ip:2001:db8::/64`, or `ip:unknown` for a peer without an address.
     ///
@@ -52,22 +51,22 @@ impl Client {
         self.name.as_str()
     }
 
-    /// The address it comes from, as far as that can be trusted; none for a peer that
-    /// has none, like one on a Unix socket.
+    /// The client's address according to the trusted hops; `None` for a peer without one, such as on a Unix
+    /// socket.
     #[must_use]
     pub const fn address(&self) -> Option<ClientIp> {
         self.address
     }
 
-    /// Whether it is known by its address alone. Then the address is what is limited,
-    /// and needs no guard beside it.
+    /// Whether it is identified by its address alone. Its bucket limits the address then, and no guard is
+    /// charged.
     #[must_use]
     pub const fn is_by_address(&self) -> bool {
         self.is_by_address
     }
 
-    /// Whether a client can have this name.
-    pub(crate) fn can_be_named(name: &str) -> bool {
+    /// Whether `name` is a possible client name.
+    pub(crate) fn is_valid_name(name: &str) -> bool {
         match name.split_once(':') {
             Some(("ip", address)) => is_address(address),
             Some(("session" | "bearer" | "apikey" | "custom", rest)) => !rest.is_empty(),
@@ -76,7 +75,7 @@ impl Client {
     }
 
     pub(crate) fn by_address(address: Option<ClientIp>) -> Self {
-        let mut name = Name::new("ip:");
+        let mut name = ClientName::new("ip:");
         match address {
             Some(address) => name.push_address(address),
             None => name.push("unknown"),
@@ -84,22 +83,22 @@ impl Client {
         Self { name, address, is_by_address: true }
     }
 
-    /// Known by a secret, of which 64 bits of its SHA-256 go further: enough to tell
-    /// clients apart, and nothing to log in with.
+    /// A client identified by a secret. Its name has 64 bits of the secret's SHA-256: enough to distinguish
+    /// clients, and useless for logging in.
     pub(crate) fn by_secret(prefix: &str, secret: &[u8], address: Option<ClientIp>) -> Self {
-        let mut name = Name::new(prefix);
+        let mut name = ClientName::new(prefix);
         name.push_hash(secret, 8);
         Self { name, address, is_by_address: false }
     }
 
-    /// Known by an id that is no secret. An over-long or odd one becomes 128 bits of
-    /// its SHA-256: nobody can make two that meet, and what is kept is bounded.
+    /// A client identified by an id that is not secret. A long or unusual id becomes 128 bits of its SHA-256:
+    /// names are bounded, and collisions cannot be constructed.
     pub(crate) fn by_id(prefix: &str, id: &[u8], address: Option<ClientIp>) -> Self {
-        let mut name = Name::new(prefix);
+        let mut name = ClientName::new(prefix);
         match std::str::from_utf8(id) {
-            Ok(text) if text.len() <= LONGEST_ID && text.bytes().all(is_plain) => name.push(text),
+            Ok(text) if text.len() <= MAX_ID_LEN && text.bytes().all(is_unreserved) => name.push(text),
             _ => {
-                // A colon is not plain, so no id can pass for a hash.
+                // A verbatim id cannot contain a colon, so it cannot imitate a hash.
                 name.push("sha256:");
                 name.push_hash(id, 16);
             }
@@ -117,28 +116,28 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Whether an address is written as those of clients are: one of IPv6 stands for its block.
+/// Whether a text is the `Display` of a client address; an IPv6 client is its block.
 pub(crate) fn is_address(text: &str) -> bool {
     let (address, bits) = text.split_once('/').unwrap_or((text, "64"));
     let prefix = bits.parse().ok().and_then(|bits| Ipv6Prefix::new(bits).ok()).unwrap_or_default();
-    let is_written = |address| ClientIp::within(address, prefix).to_string() == text;
-    text == "unknown" || address.parse().is_ok_and(is_written)
+    let is_canonical = |address| ClientIp::within(address, prefix).to_string() == text;
+    text == "unknown" || address.parse().is_ok_and(is_canonical)
 }
 
-/// What an id may be made of to be told as it is.
-pub(crate) const fn is_plain(byte: u8) -> bool {
+/// Whether an id with this byte can be used verbatim.
+pub(crate) const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// A short text without an allocation. What does not fit is cut: its callers push
-/// only what is bounded, and the test of the longest names holds them to it.
+/// A short text without an allocation. Text beyond the capacity is cut; callers push only bounded text, which
+/// a test of the longest names checks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Name {
+struct ClientName {
     bytes: [u8; CAPACITY],
     len: u8,
 }
 
-impl Name {
+impl ClientName {
     fn new(prefix: &str) -> Self {
         let mut name = Self { bytes: [0; CAPACITY], len: 0 };
         name.push(prefix);
@@ -154,7 +153,7 @@ impl Name {
         let fits = bytes.len().min(CAPACITY - from.min(CAPACITY));
         if let (Some(place), Some(bytes)) = (self.bytes.get_mut(from..from + fits), bytes.get(..fits)) {
             place.copy_from_slice(bytes);
-            // At most the capacity, which is less than 256.
+            // At most the capacity, which fits a `u8`.
             self.len += u8::try_from(fits).unwrap_or_default();
         }
     }
@@ -165,7 +164,7 @@ impl Name {
             let _ = write!(self, "{client}");
             return;
         };
-        // By hand: most clients are named so, and a formatter takes longer than all the rest.
+        // Without a formatter, which would take longer than everything else here; this is the most common name.
         for (index, octet) in address.octets().into_iter().enumerate() {
             let digits = [octet / 100, octet / 10 % 10, octet % 10].map(|digit| b'0' + digit);
             let leading_zeros = usize::from(octet < 100) + usize::from(octet < 10);
@@ -187,7 +186,7 @@ impl Name {
     }
 }
 
-impl Write for Name {
+impl Write for ClientName {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.push(text);
         Ok(())
@@ -199,24 +198,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    // Fails with any text taken for a client's name.
+    // Fails when any text is accepted as a client name.
     #[test]
     fn client_name_validation_accepts_only_possible_names() {
         for name in ["ip:203.0.113.9", "ip:2001:db8::/64", "ip:2001:db8::/56", "ip:unknown", "apikey:team-7"]
         {
-            assert!(Client::can_be_named(name), "{name}");
+            assert!(Client::is_valid_name(name), "{name}");
         }
         for name in
             ["203.0.113.9", "ip:", "ip:2001:db8::1", "ip:2001:db8::1/64", "ip:1.2.3.4/24", "key:x", "apikey:"]
         {
-            assert!(!Client::can_be_named(name), "{name}");
+            assert!(!Client::is_valid_name(name), "{name}");
         }
     }
 
     #[test]
     fn client_name_has_source_prefix_and_no_secret() {
         let secret = Client::by_secret("session:", b"abc", None);
-        assert_eq!(secret.name(), "session:ba7816bf8f01cfea"); // FIPS 180-2's own example.
+        assert_eq!(secret.name(), "session:ba7816bf8f01cfea"); // The example of FIPS 180-2.
         assert_eq!(Client::by_id("apikey:", b"team-7", None).name(), "apikey:team-7");
         assert_eq!(Client::by_address(None).name(), "ip:unknown");
         for (address, name) in [
@@ -231,18 +230,18 @@ mod tests {
 
     /// Fails with a capacity of 80.
     #[test]
-    fn the_longest_names_fit() {
+    fn longest_client_names_fit_the_capacity() {
         let longest = "2001:db8:1234:1234:1234:1234:1234:1234".parse().unwrap();
         let address = ClientIp::within(longest, Ipv6Prefix::new(128).unwrap());
         assert!(Client::by_address(Some(address)).name().ends_with("1234:1234:1234:1234/128"));
-        let prefix = format!("custom:{}:", "l".repeat(LONGEST_LAYER));
-        let client = Client::by_id(&prefix, "x".repeat(LONGEST_ID).as_bytes(), None);
-        assert_eq!(client.name(), format!("{prefix}{}", "x".repeat(LONGEST_ID)));
-        let client = Client::by_id(&prefix, "x".repeat(LONGEST_ID + 1).as_bytes(), None);
+        let prefix = format!("custom:{}:", "l".repeat(MAX_LAYER_LEN));
+        let client = Client::by_id(&prefix, "x".repeat(MAX_ID_LEN).as_bytes(), None);
+        assert_eq!(client.name(), format!("{prefix}{}", "x".repeat(MAX_ID_LEN)));
+        let client = Client::by_id(&prefix, "x".repeat(MAX_ID_LEN + 1).as_bytes(), None);
         assert_eq!(client.name().len(), prefix.len() + "sha256:".len() + 32);
     }
 
-    /// Ids of separators, of hashes' look, and around the longest length.
+    /// Ids of separators, ids that look like hashes, and ids around the longest length.
     fn ids() -> impl Strategy<Value = Vec<u8>> {
         prop_oneof![
             "[a:=% ]{0,4}".prop_map(String::into_bytes),
@@ -253,15 +252,14 @@ mod tests {
     }
 
     proptest! {
-        /// Fails with odd ids cut to the longest length instead of hashed, and
-        /// with a colon among the plain bytes.
+        /// Fails when long ids are cut instead of hashed, and when a colon counts as an unreserved byte.
         #[test]
-        fn two_ids_never_share_a_name_and_every_name_is_bounded(one in ids(), other in ids()) {
+        fn client_names_are_bounded_and_unique_per_id(one in ids(), other in ids()) {
             let (first, second) = (Client::by_id("apikey:", &one, None), Client::by_id("apikey:", &other, None));
             prop_assert_eq!(first.name() == second.name(), one == other);
             prop_assert!(first.name().len() <= CAPACITY);
-            prop_assert!(first.name().bytes().all(|byte| is_plain(byte) || byte == b':'));
-            // And a hash of an id cannot be sent as an id.
+            prop_assert!(first.name().bytes().all(|byte| is_unreserved(byte) || byte == b':'));
+            // The hash of an id cannot be sent as an id.
             let echoed = first.name().trim_start_matches("apikey:").as_bytes().to_vec();
             let echo = Client::by_id("apikey:", &echoed, None);
             prop_assert_eq!(echo.name() == first.name(), echoed == one);

@@ -1,17 +1,16 @@
-//! Which address a request comes from, and whom we believe about it.
+//! Client address: the peer's, or the one that trusted proxies report.
 //!
-//! By default the peer's alone: everything else is text that a client can send. Behind
-//! proxies, the hops that they wrote are walked from the nearest outwards, as long as
-//! each of them is trusted; the first that is not is the client. So an untrusted client
-//! chooses nothing: what it sends stands left of its own address, and is not reached.
+//! By default only the peer's address is used, because headers are text that a client can send. Behind proxies,
+//! the reported hops are followed from the nearest outwards as long as they are trusted; the first untrusted hop
+//! is the client. What an untrusted client sends stands left of its own address and is never reached.
 
-use crate::forwarded::{ForwardingHeader, MOST_HOPS};
+use crate::forwarded::{ForwardingHeader, MAX_HOPS};
 use hivemind_core::{ClientIp, Ipv6Prefix};
 use http::HeaderMap;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// How the address of a client is found.
+/// How the address of a client is determined.
 ///
 /// ```
 /// use hivemind_tower::{ClientAddress, ForwardingHeader, Identity};
@@ -23,7 +22,7 @@ use std::net::IpAddr;
 /// let (request, ()) = request.body(())?.into_parts();
 /// let by = |peer: [u8; 4]| identity.identify(&request, Some(peer.into())).name().to_owned();
 /// assert_eq!(by([10, 0, 0, 1]), "ip:203.0.113.9");
-/// assert_eq!(by([192, 0, 2, 1]), "ip:192.0.2.1"); // No proxy of ours: its header says nothing.
+/// assert_eq!(by([192, 0, 2, 1]), "ip:192.0.2.1"); // Not a trusted proxy: its header is ignored.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -40,29 +39,29 @@ enum Trust {
     Leftmost { header: ForwardingHeader },
 }
 
-/// What cannot say whom to trust.
+/// An invalid trust configuration.
 ///
 /// ```
 /// use hivemind_tower::{ClientAddress, ForwardingHeader};
 ///
 /// let error = ClientAddress::behind_proxies(["10.0.0"], ForwardingHeader::XForwardedFor).unwrap_err();
-/// assert!(error.to_string().starts_with("`10.0.0` is no network; write it like 10.0.0.0/8"));
+/// assert!(error.to_string().starts_with("`10.0.0` is not a network; write it like 10.0.0.0/8"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
     /// A text that is neither an address nor a network.
-    #[error("`{text}` is no network; write it like 10.0.0.0/8, 2001:db8::/32 or 192.0.2.7")]
+    #[error("`{text}` is not a network; write it like 10.0.0.0/8, 2001:db8::/32 or 192.0.2.7")]
     InvalidNetwork {
-        /// The text, as far as it may be shown.
+        /// The given text, cut to 64 characters.
         text: String,
     },
-    /// Proxies are trusted, but none is named.
-    #[error("no trusted proxy is named; name their networks, or leave the peer's address as it is")]
+    /// An empty list of trusted proxies.
+    #[error("no trusted proxies; name their networks, or use the peer's address")]
     NoProxies,
-    /// A number of hops that no chain of proxies has.
+    /// A number of hops out of range.
     #[error(
-        "{hops} trusted hops make no sense; count the proxies between the client and here, 1 to {MOST_HOPS}"
+        "{hops} trusted hops are out of range; count the proxies between the client and this server, 1 to {MAX_HOPS}"
     )]
     Hops {
         /// The number given.
@@ -71,7 +70,7 @@ pub enum TrustError {
 }
 
 impl ClientAddress {
-    /// The peer's address, whatever a request says. Right where clients connect directly.
+    /// The peer's address, ignoring all headers. Correct where clients connect directly.
     ///
     /// ```
     /// # use hivemind_tower::ClientAddress;
@@ -79,14 +78,14 @@ impl ClientAddress {
     /// ```
     #[must_use]
     pub fn peer() -> Self {
-        Self::of(Trust::Peer)
+        Self::new(Trust::Peer)
     }
 
-    /// Behind proxies in these networks. If the peer is one of them, `header` is read:
-    /// the client is the first address from the right that is not one of them.
+    /// Behind proxies in these networks. If the peer is one of them, the client is the first address from the
+    /// right in `header` that is not one of them.
     ///
-    /// A peer on a Unix socket has no address and is in no network; for a proxy there,
-    /// count it by [`behind_hops`](Self::behind_hops).
+    /// A peer on a Unix socket has no address and is in no network; for such a proxy use
+    /// [`behind_hops`](Self::behind_hops).
     ///
     /// ```
     /// # use hivemind_tower::{ClientAddress, ForwardingHeader::Forwarded, error::TrustError};
@@ -96,20 +95,21 @@ impl ClientAddress {
     ///
     /// # Errors
     ///
-    /// If there is no network, or one that cannot be read.
+    /// If the list is empty, or contains an invalid network.
     pub fn behind_proxies<N: AsRef<str>>(
         networks: impl IntoIterator<Item = N>,
         header: ForwardingHeader,
     ) -> Result<Self, TrustError> {
-        let proxies: Result<Box<[IpNet]>, _> = networks.into_iter().map(|n| network(n.as_ref())).collect();
+        let proxies: Result<Box<[IpNet]>, _> =
+            networks.into_iter().map(|n| parse_network(n.as_ref())).collect();
         match proxies? {
             none if none.is_empty() => Err(TrustError::NoProxies),
-            proxies => Ok(Self::of(Trust::Proxies { proxies, header })),
+            proxies => Ok(Self::new(Trust::Proxies { proxies, header })),
         }
     }
 
-    /// Behind exactly so many proxies, whatever their addresses; the peer is the first.
-    /// Only right where nobody can reach this server but through all of them.
+    /// Behind exactly `hops` proxies with any addresses; the peer is the first of them. Correct only where
+    /// clients can reach this server only through all of them.
     ///
     /// ```
     /// # use hivemind_tower::{ClientAddress, ForwardingHeader::XForwardedFor, error::TrustError};
@@ -119,34 +119,33 @@ impl ClientAddress {
     ///
     /// # Errors
     ///
-    /// If it is 0, or more than are ever walked.
+    /// If it is 0 or more than 32.
     pub fn behind_hops(hops: usize, header: ForwardingHeader) -> Result<Self, TrustError> {
-        if (1..=MOST_HOPS).contains(&hops) {
-            Ok(Self::of(Trust::Hops { hops, header }))
+        if (1..=MAX_HOPS).contains(&hops) {
+            Ok(Self::new(Trust::Hops { hops, header }))
         } else {
             Err(TrustError::Hops { hops })
         }
     }
 
-    /// The leftmost address of the header, whoever wrote it: **every client chooses its
-    /// own bucket, and whom fail2ban bans**. It exists for those who depend on it, and
-    /// making it is warned of.
+    /// The leftmost address of the header: **clients choose their own bucket, and the address that fail2ban
+    /// bans**. It exists for deployments that depend on it; creating it logs a warning.
     ///
     /// ```
     /// # use hivemind_tower::{ClientAddress, ForwardingHeader::XForwardedFor};
-    /// assert!(ClientAddress::legacy_leftmost(XForwardedFor).trusts(None)); // Whoever it is.
+    /// assert!(ClientAddress::legacy_leftmost(XForwardedFor).trusts(None)); // It trusts any peer.
     /// ```
     #[must_use]
     pub fn legacy_leftmost(header: ForwardingHeader) -> Self {
         tracing::warn!(
             ?header,
-            "legacy_leftmost lets every client choose the address it is limited by; \
+            "legacy_leftmost lets clients choose the address that they are limited by; \
              name your proxies in `trusted_proxies` instead"
         );
-        Self::of(Trust::Leftmost { header })
+        Self::new(Trust::Leftmost { header })
     }
 
-    /// The header that is read of those who are believed; none if nobody is.
+    /// The header that is read for trusted peers; `None` if no header is.
     ///
     /// ```
     /// # use hivemind_tower::{ClientAddress, ForwardingHeader::Forwarded, error::TrustError};
@@ -163,7 +162,7 @@ impl ClientAddress {
         }
     }
 
-    /// The same, where an IPv6 client holds a block of this size instead of a /64.
+    /// Treats IPv6 blocks of this size as one client, instead of /64.
     ///
     /// ```
     /// # use hivemind_core::Ipv6Prefix;
@@ -180,8 +179,8 @@ impl ClientAddress {
         self
     }
 
-    /// Whether what this peer says of those before it is believed. Who forwards requests adds to what
-    /// such a peer wrote, and writes anew what any other did.
+    /// Whether this peer's forwarding header is trusted. A proxy appends to the header of a trusted peer, and
+    /// replaces that of any other.
     ///
     /// ```
     /// # use hivemind_tower::{ClientAddress, ForwardingHeader::Forwarded, error::TrustError};
@@ -201,11 +200,11 @@ impl ClientAddress {
         }
     }
 
-    fn of(trust: Trust) -> Self {
+    fn new(trust: Trust) -> Self {
         Self { trust, prefix: Ipv6Prefix::default() }
     }
 
-    /// The client that a request with these headers, from this peer, comes from.
+    /// The client address of a request with these headers from this peer.
     pub(crate) fn resolve(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<ClientIp> {
         let peer = peer.map(|address| address.to_canonical());
         let address = match &self.trust {
@@ -213,28 +212,30 @@ impl ClientAddress {
             Trust::Leftmost { header } => header.leftmost(headers).or(peer),
             Trust::Proxies { proxies, header } => {
                 let is_trusted = |_, hop: IpAddr| proxies.iter().any(|network| network.contains(&hop));
-                // Before anything is read: most peers that are not trusted are not proxies.
+                // Checked first: most untrusted peers are not proxies and send no header.
                 if peer.is_some_and(|peer| is_trusted(0, peer)) {
-                    walk(*header, headers, peer, is_trusted)
+                    first_untrusted_hop(*header, headers, peer, is_trusted)
                 } else {
                     peer
                 }
             }
-            Trust::Hops { hops, header } => walk(*header, headers, peer, |walked, _| walked < *hops),
+            Trust::Hops { hops, header } => {
+                first_untrusted_hop(*header, headers, peer, |index, _| index < *hops)
+            }
         };
         address.map(|address| ClientIp::within(address, self.prefix))
     }
 }
 
-/// Only the peer's address.
+/// [`ClientAddress::peer`].
 impl Default for ClientAddress {
     fn default() -> Self {
         Self::peer()
     }
 }
 
-/// The first hop that is not trusted, given that the peer is; else the last good one.
-fn walk(
+/// The first untrusted hop behind a trusted peer; if all are trusted, the last valid one.
+fn first_untrusted_hop(
     header: ForwardingHeader,
     headers: &HeaderMap,
     peer: Option<IpAddr>,
@@ -242,7 +243,7 @@ fn walk(
 ) -> Option<IpAddr> {
     let mut last = peer;
     for (before, hop) in header.hops(headers).enumerate() {
-        // Garbage, `unknown` or a hidden name: nobody can say what is behind it.
+        // An invalid, `unknown` or obfuscated hop: the hops behind it cannot be trusted.
         let Some(hop) = hop.map(|address| address.to_canonical()) else { break };
         last = Some(hop);
         if !is_trusted(before + 1, hop) {
@@ -252,15 +253,16 @@ fn walk(
     last
 }
 
-fn network(text: &str) -> Result<IpNet, TrustError> {
+fn parse_network(text: &str) -> Result<IpNet, TrustError> {
     let text = text.trim();
     let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    // What is shown of a long text is bounded.
-    network.map(canonical).map_err(|_| TrustError::InvalidNetwork { text: text.chars().take(64).collect() })
+    network
+        .map(canonical_network)
+        .map_err(|_| TrustError::InvalidNetwork { text: text.chars().take(64).collect() })
 }
 
-/// Hops are compared as what they are, so a network of mapped addresses has to be one of IPv4.
-fn canonical(network: IpNet) -> IpNet {
+/// Converts a network of IPv4-mapped addresses to IPv4, as hops are.
+fn canonical_network(network: IpNet) -> IpNet {
     let mapped = match network {
         IpNet::V6(v6) => v6.addr().to_ipv4_mapped().zip(v6.prefix_len().checked_sub(96)),
         IpNet::V4(_) => None,

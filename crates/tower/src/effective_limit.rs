@@ -1,18 +1,18 @@
-//! A limit as it was written and as it is in force, for those who ask why.
+//! Effective limits: each active limit with the configured one and its origin, for operators.
 
-use crate::bucket::{LimitKind, Place};
 use crate::level::{Levels, Origin};
+use crate::limit_kind::{LimitKind, LimitScope};
 use crate::partial_limit::Excess;
 use hivemind_core::Limit;
 
-/// One limit in force, beside what was configured for it.
+/// An active limit, with the configured limit that it results from.
 ///
 /// ```
 /// use hivemind_tower::{LimitKind, Limits, PartialLimit, RateLimiter, ServiceLimits};
 ///
 /// let shop = ServiceLimits::new("shop").endpoint("POST /login", PartialLimit::new().requests(5).burst(5));
 /// let limits = RateLimiter::new(Limits::new().service(shop))?.effective_limits();
-/// let login = limits.iter().find(|limit| limit.endpoint == "POST /login").ok_or("no limit of its own")?;
+/// let login = limits.iter().find(|limit| limit.endpoint == "POST /login").ok_or("not found")?;
 /// assert_eq!((login.service.as_deref(), login.kind), (Some("shop"), LimitKind::Http));
 /// assert!(login.limit.requests() == 5 && !login.is_capped() && !login.dry_run);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -20,46 +20,46 @@ use hivemind_core::Limit;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EffectiveLimit {
-    /// The service; none for the platform's, which holds for every service without its own.
+    /// The service; `None` is the platform: every service without limits of its own.
     pub service: Option<String>,
-    /// The endpoint's pattern, or `*`.
+    /// The endpoint's pattern or name, or `*`.
     pub endpoint: String,
-    /// What it matches, `POST /login` or `/files/{*path}`; nothing where it is for a whole service.
+    /// The patterns that it matches, such as `POST /login` or `/files/{*path}`; empty for a whole service.
     pub patterns: Vec<String>,
     /// What it counts.
     pub kind: LimitKind,
-    /// What the levels of the configuration add up to.
+    /// The limit merged from all levels of the configuration.
     pub configured: Limit,
-    /// What is in force: the same, at most the platform's maximum.
+    /// The active limit: the configured one, capped by the platform's maximum.
     pub limit: Limit,
-    /// Which level says each field.
+    /// The level that each field comes from.
     pub origin: Origin,
-    /// Whether it only tells what it would refuse.
+    /// Whether it only reports what it would refuse.
     pub dry_run: bool,
-    /// How many requests more than the first are not held back, where those over the rate are; none: they are refused.
+    /// In delay mode, how many requests after the first pass without delay; `None` if excess is refused.
     pub delay_after: Option<u32>,
 }
 
 impl EffectiveLimit {
-    pub(crate) fn new(place: &Place<'_>, levels: &Levels, configured: Limit, limit: Limit) -> Self {
-        let whole = levels.whole();
+    pub(crate) fn new(scope: &LimitScope<'_>, levels: &Levels, configured: Limit, limit: Limit) -> Self {
+        let merged = levels.merged();
         Self {
-            service: place.service.map(Into::into),
-            endpoint: place.endpoint.into(),
+            service: scope.service.map(Into::into),
+            endpoint: scope.endpoint.into(),
             patterns: Vec::new(),
-            kind: place.kind,
+            kind: scope.kind,
             configured,
             limit,
             origin: levels.origin(),
-            dry_run: whole.dry_run.unwrap_or(false),
-            delay_after: match whole.excess {
+            dry_run: merged.dry_run.unwrap_or(false),
+            delay_after: match merged.excess {
                 Some(Excess::Delay { after }) => Some(after),
                 Some(Excess::Reject) | None => None,
             },
         }
     }
 
-    /// Whether the platform's maximum holds it down.
+    /// Whether the platform's maximum caps it.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter};

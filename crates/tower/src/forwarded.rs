@@ -1,23 +1,20 @@
-//! What proxies wrote about the way of a request: `Forwarded` (RFC 7239) to the
-//! letter, and `X-Forwarded-For` as it is used.
+//! Forwarding headers: `Forwarded` (RFC 7239, strictly) and `X-Forwarded-For` (leniently, as it is used).
 //!
-//! Hops are read from right to left, because the right end is what our own proxies
-//! wrote. That is more than an order: a client that sends an open quote cannot turn
-//! what a proxy appends behind it into a part of its own text, since from the right
-//! the appended hop is complete before the client's text begins. How much is read is
-//! bounded, and reading allocates only for a quoted pair's escapes.
+//! Hops are parsed from right to left, because the right end was written by our own proxies. This also protects
+//! against open quotes: parsed from the right, the hop that a proxy appends is complete before the client's text
+//! begins. The parsed length is bounded, and parsing allocates only for escapes in quoted strings.
 
 use http::header::{HeaderMap, HeaderName};
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// How many bytes of all lines together are read, from the right.
-pub(crate) const MOST_BYTES: usize = 4_096;
-/// How many hops are walked.
-pub(crate) const MOST_HOPS: usize = 32;
+/// The maximum of bytes that are parsed, over all lines, from the right.
+pub(crate) const MAX_BYTES: usize = 4_096;
+/// The maximum of hops that are followed.
+pub(crate) const MAX_HOPS: usize = 32;
 
-/// The one header that names the client behind your proxies. Only one is ever read:
-/// what the proxies do not write, a client may.
+/// The header in which your proxies report the client. Only one is read, because a client can send the header
+/// that the proxies do not write.
 ///
 /// ```
 /// use hivemind_tower::{ClientAddress, ForwardingHeader, Identity};
@@ -48,9 +45,9 @@ impl ForwardingHeader {
         }
     }
 
-    /// The hops of all lines, the nearest first; `None` for one that names no address.
+    /// The hops of all lines, the nearest first; `None` for a hop without a valid address.
     pub(crate) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
-        let mut budget = MOST_BYTES;
+        let mut budget = MAX_BYTES;
         let lines = headers.get_all(self.name()).into_iter().rev();
         lines
             .flat_map(move |line| {
@@ -59,13 +56,13 @@ impl ForwardingHeader {
                 let read = line.as_bytes().get(from..).unwrap_or_default();
                 Elements { rest: Some(read), has_strings: self == Self::Forwarded, cut: from > 0 }
             })
-            .take(MOST_HOPS)
+            .take(MAX_HOPS)
             .map(move |element| self.address(element?))
     }
 
-    /// The first hop of the first line, whoever wrote it.
+    /// The first hop of the first line.
     pub(crate) fn leftmost(self, headers: &HeaderMap) -> Option<IpAddr> {
-        let line = headers.get(self.name()).filter(|line| line.len() <= MOST_BYTES)?;
+        let line = headers.get(self.name()).filter(|line| line.len() <= MAX_BYTES)?;
         let has_strings = self == Self::Forwarded;
         let elements = Elements { rest: Some(line.as_bytes()), has_strings, cut: false };
         self.address(elements.last()??)
@@ -75,13 +72,13 @@ impl ForwardingHeader {
         let element = std::str::from_utf8(element).ok()?;
         match self {
             Self::Forwarded => forwarded_for(element),
-            Self::XForwardedFor => node(element, NodeSyntax::Loose),
+            Self::XForwardedFor => parse_node(element, NodeSyntax::Loose),
         }
     }
 }
 
-/// The elements of one line from right to left, without the empty ones that a list
-/// may have (RFC 9110, 5.6.1). `None` stands for one whose beginning was not read.
+/// The elements of one line from right to left, without empty list elements (RFC 9110, 5.6.1). `None` is an
+/// element whose beginning is beyond the bound.
 struct Elements<'a> {
     rest: Option<&'a [u8]>,
     has_strings: bool,
@@ -111,7 +108,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The last comma that is not within quotes.
+/// The last comma outside quotes.
 fn last_comma(bytes: &[u8], has_strings: bool) -> Option<usize> {
     let mut inside = false;
     for (at, byte) in bytes.iter().enumerate().rev() {
@@ -119,7 +116,7 @@ fn last_comma(bytes: &[u8], has_strings: bool) -> Option<usize> {
             b'"' if has_strings => {
                 let before = bytes.get(..at).unwrap_or_default();
                 let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\').count();
-                // Behind an odd number of them it is a quoted quote.
+                // After an odd number of backslashes the quote is escaped.
                 inside ^= backslashes % 2 == 0;
             }
             b',' if !inside => return Some(at),
@@ -129,19 +126,19 @@ fn last_comma(bytes: &[u8], has_strings: bool) -> Option<usize> {
     None
 }
 
-/// The address of the one `for` of a forwarded-element; none if there is no `for`, or
-/// two, or anything in the element is not as RFC 7239 has it.
+/// The address of the single `for` parameter of an element; `None` without one, with two, or if any part of the
+/// element violates RFC 7239.
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let mut rest = element;
     let mut found = None;
     while !rest.is_empty() {
-        // Semicolons may have nothing between them.
+        // Empty parameters are allowed.
         if let Some(behind) = rest.strip_prefix(';') {
             rest = behind;
             continue;
         }
         let (name, behind) = rest.split_once('=')?;
-        let (value, behind) = value(behind)?;
+        let (value, behind) = parse_value(behind)?;
         if !is_token(name) || !(behind.is_empty() || behind.starts_with(';')) {
             return None;
         }
@@ -150,17 +147,17 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
             return None;
         }
     }
-    node(&found?, NodeSyntax::Rfc7239)
+    parse_node(&found?, NodeSyntax::Rfc7239)
 }
 
-/// A token or a quoted string, and what follows it.
-fn value(text: &str) -> Option<(Cow<'_, str>, &str)> {
+/// Parses a token or quoted string, and returns the rest.
+fn parse_value(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find(';').unwrap_or(text.len());
         let (token, behind) = text.split_at(end);
         return is_token(token).then_some((Cow::Borrowed(token), behind));
     };
-    // Mostly there are no escapes, and then the text can be lent as it is.
+    // Without escapes, which is the common case, the text can be borrowed.
     if let Some((plain, behind)) = quoted.split_once('"').filter(|(plain, _)| !plain.contains('\\')) {
         return Some((Cow::Borrowed(plain), behind));
     }
@@ -182,28 +179,27 @@ fn is_token(text: &str) -> bool {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NodeSyntax {
-    /// IPv6 is in brackets.
+    /// IPv6 has to be in brackets.
     Rfc7239,
-    /// IPv6 may be bare.
+    /// IPv6 can be bare.
     Loose,
 }
 
-/// The address of a node: without its port, brackets and zone. None for `unknown`, an
-/// obfuscated name and whatever else is no address.
-fn node(text: &str, syntax: NodeSyntax) -> Option<IpAddr> {
+/// The address of a node without port, brackets and zone; `None` for `unknown`, obfuscated names and invalid text.
+fn parse_node(text: &str, syntax: NodeSyntax) -> Option<IpAddr> {
     if let Some(bracketed) = text.strip_prefix('[') {
         let (address, port) = bracketed.split_once(']')?;
-        return (port.is_empty() || is_port(port.strip_prefix(':')?)).then(|| ipv6(address))?;
+        return (port.is_empty() || is_port(port.strip_prefix(':')?)).then(|| parse_ipv6(address))?;
     }
     if syntax == NodeSyntax::Loose && text.bytes().filter(|byte| *byte == b':').count() > 1 {
-        return ipv6(text);
+        return parse_ipv6(text);
     }
     let (address, port) = text.split_once(':').map_or((text, None), |(address, port)| (address, Some(port)));
     let address: Ipv4Addr = address.parse().ok()?;
     port.is_none_or(is_port).then_some(IpAddr::V4(address))
 }
 
-fn ipv6(text: &str) -> Option<IpAddr> {
+fn parse_ipv6(text: &str) -> Option<IpAddr> {
     let (address, zone) = text.split_once('%').unwrap_or((text, "none"));
     let address: Ipv6Addr = address.parse().ok()?;
     (!zone.is_empty()).then_some(IpAddr::V6(address))

@@ -1,5 +1,7 @@
-//! The answer to come. The usual way, a store that answers at once and a service that
-//! is ready, allocates nothing here; who has to wait for something waits in a box.
+//! Response future of a limited service.
+//!
+//! In the common case, a store that decides immediately and a ready service, it allocates nothing. Otherwise it
+//! is a boxed future.
 
 use crate::decision::Decision;
 use crate::response_body::ResponseBody;
@@ -8,11 +10,11 @@ use pin_project_lite::pin_project;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-pub(crate) type Answered<B, E> = Result<Response<ResponseBody<B>>, E>;
-pub(crate) type Waiting<B, E> = Pin<Box<dyn Future<Output = Answered<B, E>> + Send>>;
+pub(crate) type ServiceResult<B, E> = Result<Response<ResponseBody<B>>, E>;
+pub(crate) type ResponseBoxFuture<B, E> = Pin<Box<dyn Future<Output = ServiceResult<B, E>> + Send>>;
 
 pin_project! {
-    /// The answer of a service behind a rate limit.
+    /// The response future of a limited service.
     ///
     /// ```
     /// use hivemind_tower::{Limits, RateLimitLayer, response::ResponseFuture};
@@ -24,11 +26,11 @@ pin_project! {
     /// let hello = service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new("hello")) });
     /// let mut limited = RateLimitLayer::new(Limits::new())?.layer(hello);
     /// let ready = runtime.block_on(limited.ready())?;
-    /// let answer: ResponseFuture<_, &str, Infallible> = ready.call(Request::new(()));
-    /// assert_eq!(runtime.block_on(answer)?.status(), 200);
+    /// let response: ResponseFuture<_, &str, Infallible> = ready.call(Request::new(()));
+    /// assert_eq!(runtime.block_on(response)?.status(), 200);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use = "an answer comes only to who awaits it"]
+    #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<F, B, E> {
         #[pin]
         state: State<F, B, E>,
@@ -40,7 +42,7 @@ pin_project! {
     enum State<F, B, E> {
         Passed { #[pin] inner: F, decision: Option<Decision> },
         Refused { response: Option<Response<ResponseBody<B>>> },
-        Waiting { waiting: Waiting<B, E> },
+        Boxed { future: ResponseBoxFuture<B, E> },
     }
 }
 
@@ -53,34 +55,37 @@ impl<F, B, E> ResponseFuture<F, B, E> {
         Self { state: State::Refused { response: Some(response) } }
     }
 
-    pub(crate) fn waiting(waiting: Waiting<B, E>) -> Self {
-        Self { state: State::Waiting { waiting } }
+    pub(crate) fn boxed(future: ResponseBoxFuture<B, E>) -> Self {
+        Self { state: State::Boxed { future } }
     }
 }
 
 impl<F: Future<Output = Result<Response<B>, E>>, B, E> Future for ResponseFuture<F, B, E> {
-    type Output = Answered<B, E>;
+    type Output = ServiceResult<B, E>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProjection::Passed { inner, decision } => {
                 let response = ready!(inner.poll(cx))?;
-                Poll::Ready(Ok(told(response, decision.as_ref())))
+                Poll::Ready(Ok(with_limit_headers(response, decision.as_ref())))
             }
             StateProjection::Refused { response } => match response.take() {
                 Some(response) => Poll::Ready(Ok(response)),
-                None => Poll::Pending, // Asked again after its answer, which no caller may do.
+                None => Poll::Pending, // Polled after completion, which the contract of `Future` forbids.
             },
-            StateProjection::Waiting { waiting } => waiting.as_mut().poll(cx),
+            StateProjection::Boxed { future } => future.as_mut().poll(cx),
         }
     }
 }
 
-/// The service's answer, with what was decided in its headers.
-pub(crate) fn told<B>(response: Response<B>, decision: Option<&Decision>) -> Response<ResponseBody<B>> {
+/// The service's response, with the decision in its headers.
+pub(crate) fn with_limit_headers<B>(
+    response: Response<B>,
+    decision: Option<&Decision>,
+) -> Response<ResponseBody<B>> {
     let mut response = response.map(ResponseBody::inner);
     if let Some(decision) = decision {
-        decision.shared().answers.tell(response.headers_mut(), decision);
+        decision.write_headers(response.headers_mut());
     }
     response
 }

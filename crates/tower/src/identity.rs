@@ -1,12 +1,11 @@
-//! Identify: from a request to a [`Client`], by a chain of steps; the first that finds
-//! something names the client, and its address does where none does.
+//! Client identification: a chain of identity sources. The first source that finds a value names the client;
+//! without one, the address does.
 //!
-//! What a step reads is unverified: this runs before authentication. So a name other
-//! than the address is charged beside the address's guard, and no more than one bucket
-//! per hash is ever kept of it. Where a request says two different things about
-//! itself, the step passes: the chain then ends at the address, which cannot be chosen.
+//! The values are unverified, because this runs before authentication. So a client named by anything but its
+//! address is charged to the guard of its address as well, and at most one bucket per hash is kept. If a request
+//! contradicts itself, the source is skipped: the chain then ends at the address, which a client cannot choose.
 
-use crate::client::{Client, LONGEST_LAYER, is_plain};
+use crate::client::{Client, MAX_LAYER_LEN, is_unreserved};
 use crate::client_address::ClientAddress;
 use hivemind_core::ClientIp;
 use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName};
@@ -15,11 +14,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The longest credential that is hashed. A longer one names nobody: no server reads
-/// such a header, and hashing it would cost more than the request.
-const LONGEST_CREDENTIAL: usize = 8_192;
+/// The longest credential that is hashed. Longer ones are ignored: servers do not accept such headers, and
+/// hashing them would cost more than the request.
+const MAX_CREDENTIAL_LEN: usize = 8_192;
 
-/// How requests are told apart: the steps in their order, and how an address is found.
+/// How clients are identified: identity sources in order, and the way to determine the address.
 ///
 /// ```
 /// use hivemind_tower::{ClientAddress, ForwardingHeader, Identity, IdentitySource};
@@ -37,11 +36,11 @@ const LONGEST_CREDENTIAL: usize = 8_192;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Identity {
-    steps: Box<[IdentitySource]>,
+    sources: Box<[IdentitySource]>,
     address: ClientAddress,
 }
 
-/// One way to know a client by something else than its address.
+/// One way to identify a client by something else than its address.
 ///
 /// ```
 /// use hivemind_tower::{ClientAddress, Identity, IdentitySource};
@@ -49,14 +48,14 @@ pub struct Identity {
 /// let identity = Identity::new([IdentitySource::session_in("sid", "X-Sid")?, IdentitySource::api_key_id()], ClientAddress::peer())?;
 /// let request = http::Request::get("/").header("x-api-key-id", "k1");
 /// let (request, ()) = request.body(())?.into_parts();
-/// assert_eq!(identity.identify(&request, None).name(), "apikey:k1"); // It has no session.
+/// assert_eq!(identity.identify(&request, None).name(), "apikey:k1"); // The request has no session.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct IdentitySource(Kind);
+pub struct IdentitySource(SourceKind);
 
 #[derive(Clone)]
-enum Kind {
+enum SourceKind {
     Session { cookie: Box<str>, header: HeaderName },
     Bearer,
     ApiKeyId { header: HeaderName },
@@ -65,47 +64,49 @@ enum Kind {
 
 type Extract = dyn Fn(&Parts) -> Option<String> + Send + Sync;
 
-/// What cannot be a chain of steps.
+/// An invalid identity source, or two that conflict.
 ///
 /// ```
 /// use hivemind_tower::IdentitySource;
 ///
 /// let error = IdentitySource::api_key_id_in("X API Key").unwrap_err();
-/// assert_eq!(error.to_string(), "`X API Key` cannot be a header's name; write it like X-Session-ID");
+/// assert_eq!(error.to_string(), "`X API Key` is not a valid header name; write it like X-Session-ID");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// A cookie that no browser would send.
-    #[error("`{name}` cannot be a cookie's name; take letters, digits, `-` and `_`")]
+    /// An invalid cookie name.
+    #[error("`{name}` is not a valid cookie name; use letters, digits, `-` and `_`")]
     Cookie {
         /// The name given.
         name: String,
     },
-    /// A header that cannot be sent.
-    #[error("`{name}` cannot be a header's name; write it like X-Session-ID")]
+    /// An invalid header name.
+    #[error("`{name}` is not a valid header name; write it like X-Session-ID")]
     Header {
         /// The name given.
         name: String,
     },
-    /// A layer whose name is empty, long or odd.
-    #[error("`{name}` cannot name a layer; take 1 to {LONGEST_LAYER} letters, digits, `-`, `.`, `_` or `~`")]
+    /// An invalid layer name.
+    #[error(
+        "`{name}` is not a valid layer name; use 1 to {MAX_LAYER_LEN} letters, digits, `-`, `.`, `_` or `~`"
+    )]
     Layer {
         /// The name given.
         name: String,
     },
-    /// Two custom steps of one name, whose clients would meet.
+    /// Two custom sources with the same name, whose clients would share buckets.
     #[error(
-        "two steps are named `{name}` and their clients would share buckets; give each a name of its own"
+        "two identity sources are named `{name}` and their clients would share buckets; give each its own name"
     )]
-    Twice {
-        /// The prefix that both have.
+    Duplicate {
+        /// The prefix of both.
         name: String,
     },
 }
 
 impl IdentitySource {
-    /// By the cookie `hivemind_session`, else by the header `X-Session-ID`.
+    /// The session in the cookie `hivemind_session`, or else in the header `X-Session-ID`.
     ///
     /// ```
     /// # use hivemind_tower::IdentitySource;
@@ -114,10 +115,10 @@ impl IdentitySource {
     #[must_use]
     pub fn session() -> Self {
         let header = HeaderName::from_static("x-session-id");
-        Self(Kind::Session { cookie: "hivemind_session".into(), header })
+        Self(SourceKind::Session { cookie: "hivemind_session".into(), header })
     }
 
-    /// By a session in this cookie, else in this header.
+    /// The session in this cookie, or else in this header.
     ///
     /// ```
     /// # use hivemind_tower::{IdentitySource, error::IdentityError};
@@ -127,16 +128,16 @@ impl IdentitySource {
     ///
     /// # Errors
     ///
-    /// If one of them cannot be such a name.
+    /// If one of the names is invalid.
     pub fn session_in(cookie: &str, header: &str) -> Result<Self, IdentityError> {
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if cookie.is_empty() || !cookie.bytes().all(is_token) {
-            return Err(IdentityError::Cookie { name: shown(cookie) });
+            return Err(IdentityError::Cookie { name: excerpt(cookie) });
         }
-        Ok(Self(Kind::Session { cookie: cookie.into(), header: header_name(header)? }))
+        Ok(Self(SourceKind::Session { cookie: cookie.into(), header: header_name(header)? }))
     }
 
-    /// By the token of `Authorization: Bearer`.
+    /// The token of `Authorization: Bearer`.
     ///
     /// ```
     /// # use hivemind_tower::IdentitySource;
@@ -144,10 +145,10 @@ impl IdentitySource {
     /// ```
     #[must_use]
     pub const fn bearer() -> Self {
-        Self(Kind::Bearer)
+        Self(SourceKind::Bearer)
     }
 
-    /// By the header `X-API-Key-ID`: the id of a key, never the key itself.
+    /// The header `X-API-Key-ID`: the id of a key, never the key itself.
     ///
     /// ```
     /// # use hivemind_tower::IdentitySource;
@@ -155,10 +156,10 @@ impl IdentitySource {
     /// ```
     #[must_use]
     pub fn api_key_id() -> Self {
-        Self(Kind::ApiKeyId { header: HeaderName::from_static("x-api-key-id") })
+        Self(SourceKind::ApiKeyId { header: HeaderName::from_static("x-api-key-id") })
     }
 
-    /// By the id of an API key in this header.
+    /// The id of an API key in this header.
     ///
     /// ```
     /// # use hivemind_tower::IdentitySource;
@@ -167,15 +168,15 @@ impl IdentitySource {
     ///
     /// # Errors
     ///
-    /// If there cannot be such a header.
+    /// If the name is invalid.
     pub fn api_key_id_in(header: &str) -> Result<Self, IdentityError> {
-        Ok(Self(Kind::ApiKeyId { header: header_name(header)? }))
+        Ok(Self(SourceKind::ApiKeyId { header: header_name(header)? }))
     }
 
-    /// By whatever this closure finds; its clients are named `custom:<layer>:<id>`.
+    /// The value that this closure returns; its clients are named `custom:<layer>:<id>`.
     ///
-    /// What it returns is shown in keys and views: for a secret, return a hash of it.
-    /// An empty text is no identity, and an over-long or odd one is hashed.
+    /// The value appears in keys and views: for a secret, return a hash of it. An empty value is ignored; a long
+    /// or unusual one is hashed.
     ///
     /// ```
     /// # use hivemind_tower::{IdentitySource, error::IdentityError};
@@ -186,33 +187,33 @@ impl IdentitySource {
     ///
     /// # Errors
     ///
-    /// If the layer's name is not 1 to 16 letters, digits, `-`, `.`, `_` or `~`.
+    /// If the layer name is not 1 to 16 letters, digits, `-`, `.`, `_` or `~`.
     pub fn custom(
         layer: &str,
         extract: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     ) -> Result<Self, IdentityError> {
-        if !(1..=LONGEST_LAYER).contains(&layer.len()) || !layer.bytes().all(is_plain) {
-            return Err(IdentityError::Layer { name: shown(layer) });
+        if !(1..=MAX_LAYER_LEN).contains(&layer.len()) || !layer.bytes().all(is_unreserved) {
+            return Err(IdentityError::Layer { name: excerpt(layer) });
         }
-        Ok(Self(Kind::Custom { prefix: format!("custom:{layer}:").into(), extract: Arc::new(extract) }))
+        Ok(Self(SourceKind::Custom { prefix: format!("custom:{layer}:").into(), extract: Arc::new(extract) }))
     }
 
     fn client(&self, request: &Parts, address: Option<ClientIp>) -> Option<Client> {
         let headers = &request.headers;
         match &self.0 {
-            Kind::Session { cookie, header } => {
+            SourceKind::Session { cookie, header } => {
                 let session = cookie_value(headers, cookie).or_else(|| only_value(headers, header))?;
                 Some(Client::by_secret("session:", credential(session)?, address))
             }
-            Kind::Bearer => {
+            SourceKind::Bearer => {
                 let token = bearer_token(only_value(headers, &AUTHORIZATION)?)?;
                 Some(Client::by_secret("bearer:", credential(token)?, address))
             }
-            Kind::ApiKeyId { header } => {
+            SourceKind::ApiKeyId { header } => {
                 let id = credential(only_value(headers, header)?)?;
                 Some(Client::by_id("apikey:", id, address))
             }
-            Kind::Custom { prefix, extract } => {
+            SourceKind::Custom { prefix, extract } => {
                 let id = extract(request).filter(|id| !id.is_empty())?;
                 Some(Client::by_id(prefix, id.as_bytes(), address))
             }
@@ -223,57 +224,57 @@ impl IdentitySource {
 impl fmt::Debug for IdentitySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Session { cookie, header } => write!(f, "Session({cookie}, {header})"),
-            Kind::Bearer => f.write_str("Bearer"),
-            Kind::ApiKeyId { header } => write!(f, "ApiKeyId({header})"),
-            Kind::Custom { prefix, .. } => write!(f, "Custom({prefix})"),
+            SourceKind::Session { cookie, header } => write!(f, "Session({cookie}, {header})"),
+            SourceKind::Bearer => f.write_str("Bearer"),
+            SourceKind::ApiKeyId { header } => write!(f, "ApiKeyId({header})"),
+            SourceKind::Custom { prefix, .. } => write!(f, "Custom({prefix})"),
         }
     }
 }
 
 impl Identity {
-    /// A chain of these steps, in their order. Behind them all stands the address.
+    /// A chain of these sources, in order, with the address as the last resort.
     ///
     /// ```
     /// # use hivemind_tower::{ClientAddress, Identity, IdentitySource, error::IdentityError};
-    /// let step = IdentitySource::custom("tenant", |_| None)?;
-    /// let twice = Identity::new([step.clone(), step], ClientAddress::peer());
-    /// assert!(matches!(twice, Err(IdentityError::Twice { .. })));
+    /// let source = IdentitySource::custom("tenant", |_| None)?;
+    /// let twice = Identity::new([source.clone(), source], ClientAddress::peer());
+    /// assert!(matches!(twice, Err(IdentityError::Duplicate { .. })));
     /// # Ok::<(), IdentityError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// If two custom steps have one name.
+    /// If two custom sources have the same name.
     pub fn new(
-        steps: impl IntoIterator<Item = IdentitySource>,
+        sources: impl IntoIterator<Item = IdentitySource>,
         address: ClientAddress,
     ) -> Result<Self, IdentityError> {
-        let steps: Box<[IdentitySource]> = steps.into_iter().collect();
-        let mut prefixes: Vec<&str> = steps.iter().filter_map(IdentitySource::custom_prefix).collect();
+        let sources: Box<[IdentitySource]> = sources.into_iter().collect();
+        let mut prefixes: Vec<&str> = sources.iter().filter_map(IdentitySource::custom_prefix).collect();
         prefixes.sort_unstable();
         let twice = prefixes.windows(2).find(|pair| pair.first() == pair.last());
         match twice.and_then(<[&str]>::first) {
-            Some(prefix) => Err(IdentityError::Twice { name: (*prefix).to_owned() }),
-            None => Ok(Self { steps, address }),
+            Some(prefix) => Err(IdentityError::Duplicate { name: (*prefix).to_owned() }),
+            None => Ok(Self { sources, address }),
         }
     }
 
-    /// By address alone.
+    /// Identifies clients by address alone.
     ///
     /// ```
     /// # use hivemind_tower::{ClientAddress, Identity};
     /// let (request, ()) = http::Request::get("/").header("x-api-key-id", "k1").body(())?.into_parts();
     /// let client = Identity::by_address(ClientAddress::peer()).identify(&request, Some([192, 0, 2, 1].into()));
-    /// assert_eq!(client.name(), "ip:192.0.2.1"); // Whatever it calls itself.
+    /// assert_eq!(client.name(), "ip:192.0.2.1"); // Other identities are ignored.
     /// # Ok::<(), http::Error>(())
     /// ```
     #[must_use]
     pub fn by_address(address: ClientAddress) -> Self {
-        Self { steps: Box::default(), address }
+        Self { sources: Box::default(), address }
     }
 
-    /// The usual chain: session, bearer token, API key id, address.
+    /// The default chain: session, bearer token, API key id, address.
     ///
     /// ```
     /// # use hivemind_tower::{ClientAddress, Identity};
@@ -284,12 +285,13 @@ impl Identity {
     #[must_use]
     pub fn usual(address: ClientAddress) -> Self {
         Self {
-            steps: [IdentitySource::session(), IdentitySource::bearer(), IdentitySource::api_key_id()].into(),
+            sources: [IdentitySource::session(), IdentitySource::bearer(), IdentitySource::api_key_id()]
+                .into(),
             address,
         }
     }
 
-    /// How addresses are found, and who is believed about them.
+    /// How addresses are determined.
     ///
     /// ```
     /// # use hivemind_tower::Identity;
@@ -300,17 +302,17 @@ impl Identity {
         &self.address
     }
 
-    /// Who this request comes from, given the address at the other end of its
-    /// connection; none for one without, like a Unix socket's.
+    /// Identifies the client of a request. `peer` is the address at the other end of the connection; `None` for
+    /// a connection without one, such as a Unix socket.
     #[must_use]
     pub fn identify(&self, request: &Parts, peer: Option<IpAddr>) -> Client {
         let address = self.address.resolve(&request.headers, peer);
-        let named = self.steps.iter().find_map(|step| step.client(request, address));
+        let named = self.sources.iter().find_map(|source| source.client(request, address));
         named.unwrap_or_else(|| Client::by_address(address))
     }
 }
 
-/// The usual chain, trusting no header about the address.
+/// The default chain, which trusts no forwarding header.
 impl Default for Identity {
     fn default() -> Self {
         Self::usual(ClientAddress::peer())
@@ -320,32 +322,32 @@ impl Default for Identity {
 impl IdentitySource {
     fn custom_prefix(&self) -> Option<&str> {
         match &self.0 {
-            Kind::Custom { prefix, .. } => Some(prefix),
+            SourceKind::Custom { prefix, .. } => Some(prefix),
             _ => None,
         }
     }
 }
 
 fn header_name(name: &str) -> Result<HeaderName, IdentityError> {
-    name.parse().map_err(|_| IdentityError::Header { name: shown(name) })
+    name.parse().map_err(|_| IdentityError::Header { name: excerpt(name) })
 }
 
-fn shown(name: &str) -> String {
+fn excerpt(name: &str) -> String {
     name.chars().take(64).collect()
 }
 
-/// The value of a header that is there once, or always with the same value. Two
-/// different ones name nobody: which of them the application reads is unknown.
+/// The value of a header that occurs once, or several times with the same value. Different values are ignored,
+/// because it is unknown which of them the application reads.
 fn only_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let mut values = headers.get_all(name).into_iter().map(|value| value.as_bytes().trim_ascii());
     let first = values.next()?;
     values.all(|value| value == first).then_some(first)
 }
 
-/// The first cookie of this name that is not empty. Unlike a header it may come twice
-/// by right: browsers send one for each path, the nearest first (RFC 6265, 5.4).
+/// The first non-empty cookie of this name. Unlike a header it can legitimately occur twice: browsers send one
+/// for each matching path, the most specific first (RFC 6265, 5.4).
 fn cookie_value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
-    // HTTP/2 may send them in several lines (RFC 9113, 8.2.3).
+    // HTTP/2 may split cookies over several lines (RFC 9113, 8.2.3).
     let lines = headers.get_all(COOKIE).into_iter().map(http::HeaderValue::as_bytes);
     let pairs = lines.flat_map(|line| line.split(|byte| *byte == b';'));
     pairs
@@ -353,7 +355,7 @@ fn cookie_value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
         .find(|value| !value.is_empty())
 }
 
-/// What follows the scheme, whose case does not matter (RFC 9110, 11.1).
+/// The token after the scheme, which is case-insensitive (RFC 9110, 11.1).
 fn bearer_token(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer".len())?;
     let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer") && token.starts_with(b" ");
@@ -361,5 +363,5 @@ fn bearer_token(value: &[u8]) -> Option<&[u8]> {
 }
 
 fn credential(value: &[u8]) -> Option<&[u8]> {
-    (1..=LONGEST_CREDENTIAL).contains(&value.len()).then_some(value)
+    (1..=MAX_CREDENTIAL_LEN).contains(&value.len()).then_some(value)
 }

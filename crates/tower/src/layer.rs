@@ -1,4 +1,4 @@
-//! The layer: a limiter and the name of the service that it stands before.
+//! The tower layer: a rate limiter and the name of the service that it limits.
 
 use crate::limiter::{LimiterError, RateLimiter};
 use crate::limits::Limits;
@@ -6,7 +6,7 @@ use crate::service::RateLimit;
 use std::sync::Arc;
 use tower_layer::Layer;
 
-/// Puts a rate limit before a service.
+/// A tower layer that limits the requests to a service.
 ///
 /// ```
 /// use hivemind_tower::{Limits, PartialLimit, RateLimitLayer};
@@ -28,7 +28,7 @@ pub struct RateLimitLayer {
 }
 
 impl RateLimitLayer {
-    /// A layer with a limiter of its own, before the one service `default`.
+    /// A layer with its own limiter, for a service named `default`.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit, RateLimitLayer};
@@ -37,16 +37,12 @@ impl RateLimitLayer {
     /// ```
     ///
     /// # Errors
-    /// If the limits make no sense, or the thread that removes idle keys cannot be started.
+    /// If the limits are invalid, or the thread that removes idle keys cannot be started.
     pub fn new(limits: Limits) -> Result<Self, LimiterError> {
         Ok(RateLimiter::new(limits)?.layer("default"))
     }
 
-    pub(crate) fn of(limiter: RateLimiter, service: &str) -> Self {
-        Self { limiter, service: service.into() }
-    }
-
-    /// The limiter behind it, to reload it or to see its limits.
+    /// Its limiter, for example to reload the limits.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit, RateLimitLayer};
@@ -57,6 +53,21 @@ impl RateLimitLayer {
     #[must_use]
     pub const fn limiter(&self) -> &RateLimiter {
         &self.limiter
+    }
+}
+
+impl RateLimiter {
+    /// The layer for the service of this name.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// let limiter = RateLimiter::new(Limits::new())?;
+    /// let (shop, blog) = (limiter.layer("shop"), limiter.layer("blog")); // Each has its own counters.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn layer(&self, service: &str) -> RateLimitLayer {
+        RateLimitLayer { limiter: self.clone(), service: service.into() }
     }
 }
 

@@ -1,19 +1,20 @@
-//! The levels that a limit is written at, the nearest first. Each may leave a field open, and the next one fills it in.
+//! Configuration levels of a limit: endpoint, service, platform, built-in default. A field that one level leaves
+//! out is inherited from the next.
 
 use crate::partial_limit::PartialLimit;
 
-/// Who says what a field of a limit is.
+/// The level that a field of a limit comes from.
 ///
 /// ```
 /// use hivemind_tower::operator::Level;
 ///
-/// assert!(Level::Endpoint > Level::Service && Level::Service > Level::Platform); // The nearest is the greatest.
+/// assert!(Level::Endpoint > Level::Service && Level::Service > Level::Platform); // The most specific is the greatest.
 /// assert_eq!(Level::BuiltIn.name(), "built_in");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Level {
-    /// Nobody: it is what holds without a word.
+    /// The built-in default.
     BuiltIn,
     /// The platform.
     Platform,
@@ -24,7 +25,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Its name in answers: `built_in`, `platform`, `service` or `endpoint`.
+    /// Its name in API responses: `built_in`, `platform`, `service` or `endpoint`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,7 +37,7 @@ impl Level {
     }
 }
 
-/// Which level says each field of a limit.
+/// The level that each field of a limit comes from.
 ///
 /// ```
 /// use hivemind_tower::operator::Level;
@@ -52,21 +53,21 @@ impl Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Origin {
-    /// How many requests.
+    /// The requests per window.
     pub requests: Level,
-    /// In which window.
+    /// The window.
     pub window: Level,
-    /// How many at once.
+    /// The burst.
     pub burst: Level,
-    /// How it counts.
+    /// The algorithm.
     pub algorithm: Level,
-    /// What becomes of requests that come faster.
+    /// Whether excess is refused or delayed.
     pub mode: Level,
-    /// Whether it refuses at all.
+    /// Whether the limit is in dry run.
     pub dry_run: Level,
 }
 
-/// What each level says of one limit.
+/// The fields of one limit at each level.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Levels {
     pub(crate) endpoint: PartialLimit,
@@ -76,24 +77,24 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Of a service as a whole.
+    /// The levels of a whole service.
     pub(crate) const fn new(service: PartialLimit, platform: PartialLimit, built_in: PartialLimit) -> Self {
         Self { endpoint: PartialLimit::new(), service, platform, built_in }
     }
 
-    /// All of it, field by field.
-    pub(crate) fn whole(&self) -> PartialLimit {
-        self.endpoint.over(self.service).over(self.platform).over(self.built_in)
+    /// Merges the levels field by field.
+    pub(crate) fn merged(&self) -> PartialLimit {
+        self.endpoint.or(self.service).or(self.platform).or(self.built_in)
     }
 
     pub(crate) fn origin(&self) -> Origin {
-        let first = |says: fn(&PartialLimit) -> bool| {
+        let first = |sets: fn(&PartialLimit) -> bool| {
             let nearest = [
                 (&self.endpoint, Level::Endpoint),
                 (&self.service, Level::Service),
                 (&self.platform, Level::Platform),
             ];
-            nearest.into_iter().find(|(limit, _)| says(limit)).map_or(Level::BuiltIn, |(_, level)| level)
+            nearest.into_iter().find(|(limit, _)| sets(limit)).map_or(Level::BuiltIn, |(_, level)| level)
         };
         Origin {
             requests: first(|limit| limit.requests.is_some()),
@@ -110,7 +111,7 @@ impl Levels {
 mod tests {
     use super::*;
 
-    // Fails with the service asked before the endpoint.
+    // Fails when the service precedes the endpoint.
     #[test]
     fn each_field_comes_from_the_nearest_level_that_sets_it() {
         let levels = Levels {
@@ -122,6 +123,6 @@ mod tests {
         let Origin { requests, window, burst, algorithm, mode, dry_run } = levels.origin();
         assert_eq!([requests, burst, window], [Level::Endpoint, Level::Service, Level::Platform]);
         assert_eq!([dry_run, algorithm, mode], [Level::Platform, Level::BuiltIn, Level::BuiltIn]);
-        assert_eq!(levels.whole(), PartialLimit::per_second(5).burst(3).dry_run(true));
+        assert_eq!(levels.merged(), PartialLimit::per_second(5).burst(3).dry_run(true));
     }
 }

@@ -1,5 +1,7 @@
-//! Rate limiting for axum, tonic, hyper or any tower stack, safe by default: it knows
-//! its clients, refuses before anything behind it is asked, and answers well.
+//! Rate limiting middleware for axum, tonic, hyper and any tower stack.
+//!
+//! Clients are identified by session, bearer token, API key id or address. Requests over the limit get `429` with
+//! `Retry-After`; the inner service is not called.
 //!
 //! ```
 //! use hivemind_tower::{Limits, PartialLimit, RateLimitLayer};
@@ -11,17 +13,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A request's way: the [`Identity`] names its [`Client`]; its service, method and path
-//! find the limit; the client's bucket and, if the client named itself, the guard of its
-//! address are charged in one step; then it goes on with the [`Decision`] in its
-//! extensions, or is answered 429 without a word to the service behind.
+//! The path of a request: [`Identity`] names its [`Client`]; its service, method and path select the limit; the
+//! client's bucket and, unless the client is identified by its address, the guard of its address are charged in
+//! one step. An admitted request reaches the inner service with its [`Decision`] in the extensions.
 
 mod accept;
+mod active_limits;
 mod address_text;
 mod admission;
-mod answer;
 mod backend;
 mod bucket;
+mod charge_plan;
 mod client;
 mod client_address;
 mod decision;
@@ -29,32 +31,37 @@ mod effective_limit;
 mod endpoints;
 mod forwarded;
 mod future;
+mod header_format;
 mod identity;
 mod layer;
 mod level;
+mod limit_kind;
 mod limiter;
 mod limiter_builder;
+mod limiter_state;
 mod limits;
 mod limits_error;
 mod named_counter;
 mod open_connections;
-mod order;
 mod partial_limit;
 pub mod path;
 mod peer;
+mod policy;
 mod problem;
 mod refusal_log;
-mod resolved;
+mod refusal_response;
 mod response_body;
+mod response_headers;
 mod retry_after;
 mod service;
 mod service_limiter;
 mod service_limits;
-mod settle;
+mod settlement;
+mod spent_costs;
 pub mod tokens;
 pub mod websocket;
 
-/// What cannot be put in force, and what to write instead.
+/// Errors of invalid configuration, with the place and the remedy.
 ///
 /// ```
 /// use hivemind_tower::error::{LimiterError, LimitsError};
@@ -72,7 +79,7 @@ pub mod error {
     pub use crate::refusal_log::LogError;
 }
 
-/// What [`ServiceLimiter::admit_with_observer`] tells.
+/// The stages that [`ServiceLimiter::admit_with_observer`] reports.
 ///
 /// ```
 /// use hivemind_tower::{Limits, RateLimiter, trace::DecisionStage};
@@ -82,14 +89,14 @@ pub mod error {
 /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
 /// let mut stages = Vec::new();
 /// runtime.block_on(limiter.admit_with_observer(&request, None, |stage| stages.push(stage)));
-/// assert_eq!(stages, [DecisionStage::Resolved, DecisionStage::Decided]); // In this process nobody waits.
+/// assert_eq!(stages, [DecisionStage::Resolved, DecisionStage::Decided]); // A store in this process does not wait.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub mod trace {
     pub use crate::service_limiter::DecisionStage;
 }
 
-/// What an operator asks of the limits in force: which they are, where they were said, and what has been counted.
+/// Views for operators: the active limits, their origin and their counters.
 ///
 /// ```
 /// use hivemind_tower::{LimitKind, Limits, PartialLimit, RateLimiter, operator::Level};
@@ -97,7 +104,7 @@ pub mod trace {
 /// let limiter = RateLimiter::new(Limits::new().platform(PartialLimit::new().requests(80)))?;
 /// for limit in limiter.effective_limits().iter().filter(|limit| limit.kind == LimitKind::Http) {
 ///     assert_eq!((limit.limit.requests(), limit.origin.requests), (80, Level::Platform));
-///     assert_eq!(limit.origin.window, Level::BuiltIn); // Nobody said how long.
+///     assert_eq!(limit.origin.window, Level::BuiltIn); // The default window.
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -107,32 +114,32 @@ pub mod operator {
     pub use crate::named_counter::NamedCounter;
 }
 
-/// The types that a layered service answers with, for those who have to name them.
+/// The response types of a limited service, for code that has to name them.
 ///
 /// ```
 /// use hivemind_tower::response::{ResponseBody, ResponseFuture};
 /// use http::{Request, Response};
 /// use std::{convert::Infallible, future::Ready};
 ///
-/// /// What a layered service is to who keeps it in a field or names it in a bound.
-/// type Answer = Response<ResponseBody<String>>;
-/// type Answering = ResponseFuture<Ready<Result<Response<String>, Infallible>>, String, Infallible>;
-/// fn is_the_answer<F: Future<Output = Result<Answer, Infallible>>>() {}
-/// is_the_answer::<Answering>();
+/// /// The output and the future of a limited service, for a field or a trait bound.
+/// type LimitedResponse = Response<ResponseBody<String>>;
+/// type LimitedFuture = ResponseFuture<Ready<Result<Response<String>, Infallible>>, String, Infallible>;
+/// fn assert_output<F: Future<Output = Result<LimitedResponse, Infallible>>>() {}
+/// assert_output::<LimitedFuture>();
 /// ```
 pub mod response {
     pub use crate::future::ResponseFuture;
     pub use crate::response_body::ResponseBody;
 }
 
-pub use answer::Headers;
-pub use bucket::LimitKind;
 pub use client::Client;
 pub use client_address::ClientAddress;
 pub use decision::Decision;
 pub use forwarded::ForwardingHeader;
+pub use header_format::Headers;
 pub use identity::{Identity, IdentitySource};
 pub use layer::RateLimitLayer;
+pub use limit_kind::LimitKind;
 pub use limiter::RateLimiter;
 pub use limiter_builder::RateLimiterBuilder;
 pub use limits::Limits;

@@ -1,32 +1,22 @@
-//! The limiter that all layers of a process share: limits, counters, clock, identity
-//! and answers. Limits are swapped whole; the rest is fixed when it is built.
+//! The rate limiter that all layers of a process share.
 
-use crate::answer::Answers;
-use crate::backend::{Backend, Later};
+use crate::active_limits::ActiveLimits;
 use crate::effective_limit::EffectiveLimit;
 use crate::identity::Identity;
-use crate::layer::RateLimitLayer;
-use crate::limiter_builder::RateLimiterBuilder;
+use crate::limiter_state::LimiterState;
 use crate::limits::Limits;
 use crate::limits_error::LimitsError;
 use crate::open_connections::OpenConnections;
-use crate::refusal_log::RefusalLog;
-use crate::resolved::Resolved;
-use crate::service_limiter::ServiceLimiter;
-use arc_swap::ArcSwap;
-use hivemind_core::store::{Context, KeySeed, StoreError, Sweeper, Verdicts};
-use hivemind_core::{Clock, StartError, Timestamp};
+use crate::refusal_response::RefusalBody;
+use hivemind_core::StartError;
+use hivemind_core::store::{KeySeed, Sweeper};
 use http::Extensions;
 use std::fmt;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::task::Poll;
-use std::time::Duration;
 
-pub(crate) type PeerOf = Box<dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync>;
-pub(crate) type Sleeper = Box<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+pub(crate) type PeerLookup = Box<dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync>;
 
 /// Why a limiter cannot be built.
 ///
@@ -39,15 +29,15 @@ pub(crate) type Sleeper = Box<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimiterError {
-    /// Its limits make no sense.
+    /// The limits are invalid.
     #[error(transparent)]
     Limits(#[from] LimitsError),
-    /// The sweep of its counters cannot be started.
+    /// The thread that removes idle counters cannot be started.
     #[error(transparent)]
     Start(#[from] StartError),
 }
 
-/// A rate limiter for any number of services; cheap to clone, and all clones are one.
+/// A rate limiter for any number of services. Clones are cheap and share all counters.
 ///
 /// ```
 /// use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};
@@ -60,83 +50,29 @@ pub enum LimiterError {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct RateLimiter(pub(crate) Arc<Shared>);
+pub struct RateLimiter(pub(crate) Arc<LimiterInner>);
 
-pub(crate) struct Shared {
-    pub(crate) limits: ArcSwap<Resolved>,
-    pub(crate) backend: Box<dyn Backend>,
-    pub(crate) clock: Arc<dyn Clock>,
+pub(crate) struct LimiterInner {
+    pub(crate) state: Arc<LimiterState>,
     pub(crate) identity: Identity,
-    pub(crate) answers: Answers,
-    pub(crate) log: Arc<RefusalLog>,
-    pub(crate) peer: PeerOf,
+    pub(crate) refusal_body: RefusalBody,
+    pub(crate) peer: PeerLookup,
     pub(crate) open: OpenConnections,
     pub(crate) fails_closed: bool,
-    pub(crate) store_timeout: Duration,
-    pub(crate) warns_again_at: AtomicU64,
-    pub(crate) warned_of_peer: AtomicBool,
-    pub(crate) sleeper: Sleeper,
+    /// When to warn of a failing store again, in nanoseconds.
+    pub(crate) next_warning_at: AtomicU64,
+    pub(crate) missing_peer_warned: AtomicBool,
     pub(crate) seed: KeySeed,
     pub(crate) _sweeper: Option<Sweeper>,
 }
 
 impl RateLimiter {
-    /// A limiter with its counters in this process, and the defaults of everything else.
-    ///
-    /// ```
-    /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter};
-    /// let limiter = RateLimiter::new(Limits::new().platform(PartialLimit::per_second(10).burst(20)))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If the limits make no sense, or the thread that removes idle keys cannot be started.
-    pub fn new(limits: Limits) -> Result<Self, LimiterError> {
-        Self::builder(limits).build()
-    }
-
-    /// A limiter that is told more than its limits.
-    ///
-    /// ```
-    /// # use hivemind_tower::{Headers, Limits, RateLimiter};
-    /// let quiet = RateLimiter::builder(Limits::new()).headers(Headers::Off).build()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn builder(limits: Limits) -> RateLimiterBuilder {
-        RateLimiterBuilder::new(limits)
-    }
-
-    /// The layer to put before the service of this name.
+    /// How it identifies clients.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, RateLimiter};
     /// let limiter = RateLimiter::new(Limits::new())?;
-    /// let (shop, blog) = (limiter.layer("shop"), limiter.layer("blog")); // Each counts for itself.
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn layer(&self, service: &str) -> RateLimitLayer {
-        RateLimitLayer::of(self.clone(), service)
-    }
-
-    /// The gate before the service of this name, for who asks by hand instead of by a layer.
-    ///
-    /// ```
-    /// # use hivemind_tower::{Limits, RateLimiter};
-    /// assert_eq!(RateLimiter::new(Limits::new())?.service_limiter("shop").service(), "shop");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn service_limiter(&self, service: &str) -> ServiceLimiter {
-        ServiceLimiter::new(self.clone(), service)
-    }
-
-    /// How clients are told apart here.
-    ///
-    /// ```
-    /// # use hivemind_tower::{Limits, RateLimiter};
-    /// let limiter = RateLimiter::new(Limits::new())?;
-    /// assert_eq!(limiter.identity().address().header(), None); // No header is believed without a word.
+    /// assert_eq!(limiter.identity().address().header(), None); // By default no header is trusted.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -144,32 +80,32 @@ impl RateLimiter {
         &self.0.identity
     }
 
-    /// Puts other limits in force, from the next request on, under traffic and without a lock. Counters
-    /// stay: a changed limit goes on from what its clients have used.
+    /// Replaces the limits, without a lock and without interrupting requests. Counters are kept: a changed
+    /// limit continues from the budget that its clients have used.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter};
     /// let limiter = RateLimiter::new(Limits::new())?;
     /// let wrong = limiter.reload(&Limits::new().platform(PartialLimit::new().requests(0)));
-    /// assert!(wrong.is_err()); // And all goes on as before.
+    /// assert!(wrong.is_err()); // The previous limits stay active.
     /// limiter.reload(&Limits::new().platform(PartialLimit::new().requests(50)))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// If they make no sense; then those before stay in force.
+    /// If the limits are invalid. The previous limits stay active.
     pub fn reload(&self, limits: &Limits) -> Result<(), LimitsError> {
-        let shared = &self.0;
-        let resolved = Arc::new(Resolved::new(limits, &shared.seed)?);
-        let before = shared.limits.swap(Arc::clone(&resolved));
-        warn_of_capped(&resolved.effective, &before.effective);
-        if resolved.effective != before.effective {
-            shared.backend.hold(shared.clock.now(), resolved.longest_memory());
+        let state = &self.0.state;
+        let active = Arc::new(ActiveLimits::new(limits, &self.0.seed)?);
+        let before = state.limits.swap(Arc::clone(&active));
+        warn_capped_limits(&active.effective, &before.effective);
+        if active.effective != before.effective {
+            state.backend.hold(state.clock.now(), active.longest_memory());
         }
         Ok(())
     }
 
-    /// The limits in force, each beside what was configured for it.
+    /// The active limits, each with the configured limit that it results from.
     ///
     /// ```
     /// # use hivemind_tower::{LimitKind, Limits, PartialLimit, RateLimiter};
@@ -181,40 +117,13 @@ impl RateLimiter {
     /// ```
     #[must_use]
     pub fn effective_limits(&self) -> Vec<EffectiveLimit> {
-        self.0.limits.load().effective.clone()
+        self.0.state.limits.load().effective.clone()
     }
 }
 
-impl Shared {
-    pub(crate) async fn pause(&self, delay: Duration) {
-        if !delay.is_zero() {
-            (self.sleeper)(delay).await;
-        }
-    }
-
-    /// A question to the store at this moment, and until when its answer is of use.
-    pub(crate) fn context(&self, now: Timestamp) -> Context {
-        Context { deadline: Some(now.saturating_add(self.store_timeout)), ..Context::at(now) }
-    }
-
-    /// What a store says that has to be waited for, if it says it in time.
-    pub(crate) async fn in_time(&self, mut later: Later) -> Result<Verdicts, StoreError> {
-        let mut end = None;
-        std::future::poll_fn(|cx| {
-            if let Poll::Ready(verdicts) = later.as_mut().poll(cx) {
-                return Poll::Ready(verdicts);
-            }
-            // No timer is set for who need not wait.
-            let end = end.get_or_insert_with(|| (self.sleeper)(self.store_timeout));
-            end.as_mut().poll(cx).map(|()| Err(StoreError::DeadlinePassed))
-        })
-        .await
-    }
-}
-
-/// Warns of each limit that the platform's maximum holds down, unless it was so before. One that a
-/// service has from the platform is the platform's, and told once.
-pub(crate) fn warn_of_capped(now: &[EffectiveLimit], before: &[EffectiveLimit]) {
+/// Logs a warning for each limit that the platform's maximum caps, unless it was capped before. A limit that
+/// a service inherits from the platform is logged once, for the platform.
+pub(crate) fn warn_capped_limits(now: &[EffectiveLimit], before: &[EffectiveLimit]) {
     let is_inherited = |limit: &EffectiveLimit| {
         let platforms = |of: &&EffectiveLimit| of.service.is_none() && of.kind == limit.kind;
         limit.service.is_some()
@@ -227,7 +136,7 @@ pub(crate) fn warn_of_capped(now: &[EffectiveLimit], before: &[EffectiveLimit]) 
             service = capped.service.as_deref().unwrap_or("(platform)"),
             endpoint = capped.endpoint,
             r#type = capped.kind.name(),
-            "a limit is above the platform's maximum: configured is a {}, in force a {}; lower it or raise the maximum",
+            "limit above the platform's maximum: {} is configured, {} is active; lower the limit or raise the maximum",
             capped.configured,
             capped.limit,
         );
@@ -236,11 +145,11 @@ pub(crate) fn warn_of_capped(now: &[EffectiveLimit], before: &[EffectiveLimit]) 
 
 impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shared = &self.0;
+        let LimiterInner { state, identity, .. } = &*self.0;
         f.debug_struct("RateLimiter")
-            .field("limits", &shared.limits.load().effective)
-            .field("identity", &shared.identity)
-            .field("answers", &shared.answers)
+            .field("limits", &state.limits.load().effective)
+            .field("identity", identity)
+            .field("headers", &state.headers)
             .finish_non_exhaustive()
     }
 }

@@ -1,15 +1,17 @@
-//! Everything that a limiter can be told beside its limits. What is left out is safe.
+//! Builder of a rate limiter: counters, clock, identity, response format and log. All defaults are safe.
 
-use crate::answer::{Answers, Headers, RefusalBody};
-use crate::backend::{Backend, Local, Remote};
+use crate::active_limits::ActiveLimits;
+use crate::backend::{Backend, LocalBackend, RemoteBackend};
 use crate::decision::Decision;
+use crate::header_format::{HeaderFormat, Headers};
 use crate::identity::Identity;
-use crate::limiter::{LimiterError, PeerOf, RateLimiter, Shared, Sleeper, warn_of_capped};
+use crate::limiter::{LimiterError, LimiterInner, PeerLookup, RateLimiter, warn_capped_limits};
+use crate::limiter_state::{LimiterState, Sleeper};
 use crate::limits::Limits;
 use crate::open_connections::OpenConnections;
-use crate::peer::peer_of;
+use crate::peer::peer_address;
 use crate::refusal_log::RefusalLog;
-use crate::resolved::Resolved;
+use crate::refusal_response::RefusalBody;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use hivemind_core::store::{KeySeed, LocalStore, MemoryStore, Store, StoreOptions, Sweeper};
@@ -43,39 +45,43 @@ const STORE_TIMEOUT: Duration = Duration::from_millis(50);
 #[must_use]
 pub struct RateLimiterBuilder {
     limits: Limits,
-    counters: Counters,
+    counters: CounterSource,
     clock: Arc<dyn Clock>,
     identity: Identity,
-    answers: Answers,
+    headers: HeaderFormat,
+    refusal_body: RefusalBody,
     log: Arc<RefusalLog>,
-    peer: PeerOf,
+    peer: PeerLookup,
     fails_closed: bool,
     store_timeout: Duration,
     sleeper: Sleeper,
 }
 
-enum Counters {
-    Own(StoreOptions),
-    Given(Box<dyn Backend>, KeySeed),
+/// Where the limiter counts.
+enum CounterSource {
+    /// In a memory store of its own.
+    Memory(StoreOptions),
+    Backend(Box<dyn Backend>, KeySeed),
 }
 
 impl RateLimiterBuilder {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            counters: Counters::Own(StoreOptions::default()),
+            counters: CounterSource::Memory(StoreOptions::default()),
             clock: Arc::new(SystemClock),
             identity: Identity::default(),
-            answers: Answers::default(),
+            headers: HeaderFormat::default(),
+            refusal_body: RefusalBody::default(),
             log: Arc::default(),
-            peer: Box::new(peer_of),
+            peer: Box::new(peer_address),
             fails_closed: false,
             store_timeout: STORE_TIMEOUT,
             sleeper: Box::new(|delay| Box::pin(wait(delay))),
         }
     }
 
-    /// How large the counters of this process may grow.
+    /// Bounds the counters in this process.
     ///
     /// ```
     /// # use hivemind_core::store::StoreOptions;
@@ -85,11 +91,11 @@ impl RateLimiterBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn memory(mut self, options: StoreOptions) -> Self {
-        self.counters = Counters::Own(options);
+        self.counters = CounterSource::Memory(options);
         self
     }
 
-    /// Counts in a memory store that others use too, and that they sweep.
+    /// Counts in a memory store that other components share and sweep.
     ///
     /// ```
     /// # use hivemind_core::store::{KeySeed, MemoryStore, StoreOptions};
@@ -97,24 +103,24 @@ impl RateLimiterBuilder {
     /// # use std::sync::Arc;
     /// let (store, seed) = (Arc::new(MemoryStore::new(StoreOptions::default())), KeySeed::random());
     /// let ours = RateLimiter::builder(Limits::new()).memory_store(Arc::clone(&store), seed).build()?;
-    /// let theirs = RateLimiter::builder(Limits::new()).memory_store(store, seed).build()?; // The same counters.
+    /// let theirs = RateLimiter::builder(Limits::new()).memory_store(store, seed).build()?; // It shares the counters.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn memory_store(mut self, store: Arc<MemoryStore>, seed: KeySeed) -> Self {
-        self.counters = Counters::Given(Box::new(Local::new(store)), seed);
+        self.counters = CounterSource::Backend(Box::new(LocalBackend::new(store)), seed);
         self
     }
 
-    /// Counts in a memory store that others use too and sweep, by the word of somebody who decides on it at once:
-    /// `store` keeps its counters in this very `memory`, which is asked how full it is and how long it remembers.
+    /// Counts in a store of your own that decides immediately and keeps its counters in `memory`. The limiter
+    /// extends the memory's retention when limits change; sweeping it is up to you.
     ///
     /// ```
     /// # use hivemind_core::store::{KeySeed, MemoryStore, StoreOptions};
     /// # use hivemind_tower::{Limits, RateLimiter};
     /// # use std::sync::Arc;
     /// let memory = Arc::new(MemoryStore::new(StoreOptions::default()));
-    /// let decides = Arc::clone(&memory); // Or a store of yours that keeps its counters there.
-    /// let limiter = RateLimiter::builder(Limits::new()).local_store(decides, memory, KeySeed::random()).build()?;
+    /// let store = Arc::clone(&memory); // Or your own store over this memory.
+    /// let limiter = RateLimiter::builder(Limits::new()).local_store(store, memory, KeySeed::random()).build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn local_store(
@@ -123,11 +129,11 @@ impl RateLimiterBuilder {
         memory: Arc<MemoryStore>,
         seed: KeySeed,
     ) -> Self {
-        self.counters = Counters::Given(Box::new(Local { store, memory }), seed);
+        self.counters = CounterSource::Backend(Box::new(LocalBackend { store, memory }), seed);
         self
     }
 
-    /// Counts in any other store: a mesh, Redis, your own. The seed has to be that of all who share it.
+    /// Counts in any other store: a mesh, Redis or your own. All nodes that share it need the same seed.
     ///
     /// ```
     /// # use hivemind_core::store::{KeySeed, MemoryStore, StoreOptions};
@@ -139,16 +145,16 @@ impl RateLimiterBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn store(mut self, store: Arc<impl Store + 'static>, seed: KeySeed) -> Self {
-        self.counters = Counters::Given(Box::new(Remote(store)), seed);
+        self.counters = CounterSource::Backend(Box::new(RemoteBackend(store)), seed);
         self
     }
 
-    /// Takes the time from another clock.
+    /// Uses another clock.
     ///
     /// ```
     /// # use hivemind_core::ManualClock;
     /// # use hivemind_tower::{Limits, RateLimiter};
-    /// let clock = ManualClock::default(); // A test moves it on instead of sleeping.
+    /// let clock = ManualClock::default(); // Tests advance it instead of sleeping.
     /// let limiter = RateLimiter::builder(Limits::new()).clock(clock.clone()).build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -157,7 +163,7 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Tells clients apart in another way than by session, token, API key and address.
+    /// Identifies clients in another way than by session, bearer token, API key id and address.
     ///
     /// ```
     /// # use hivemind_tower::{ClientAddress, Identity, Limits, RateLimiter};
@@ -170,14 +176,13 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Finds the peer's address elsewhere than in [`Peer`](crate::Peer) and, with their features, where
-    /// axum and tonic put it.
+    /// Reads the peer's address from another extension than [`Peer`](crate::Peer) and those of axum and tonic.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, RateLimiter};
     /// # use std::net::IpAddr;
     /// #[derive(Clone, Copy)]
-    /// struct Caller(IpAddr); // What your server notes in each request's extensions.
+    /// struct Caller(IpAddr); // Inserted into each request's extensions by your server.
     ///
     /// let caller = |extensions: &http::Extensions| extensions.get::<Caller>().map(|caller| caller.0);
     /// let limiter = RateLimiter::builder(Limits::new()).peer(caller).build()?;
@@ -188,55 +193,56 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Which headers tell clients of their limits.
+    /// Selects the rate limit headers of responses.
     pub fn headers(mut self, headers: Headers) -> Self {
-        self.answers.headers = headers;
+        self.headers.headers = headers;
         self
     }
 
-    /// `reset: delta`: `X-RateLimit-Reset` in seconds from now, as Envoy and Kong have it, not of the epoch.
+    /// `reset: delta`: `X-RateLimit-Reset` counts seconds from now, as in Envoy and Kong, instead of since the
+    /// Unix epoch.
     pub fn reset_delta(mut self) -> Self {
-        self.answers.reset_is_delta = true;
+        self.headers.reset_is_delta = true;
         self
     }
 
-    /// `body: text`: refuses with `Too Many Requests`, whatever the client accepts.
+    /// `body: text`: refusals have the body `Too Many Requests`, whatever the client accepts.
     pub fn text_body(mut self) -> Self {
-        self.answers.body = RefusalBody::Text;
+        self.refusal_body = RefusalBody::Text;
         self
     }
 
-    /// Refuses with an answer of your own. Its headers are completed by `Retry-After`,
-    /// `Cache-Control` and those of the limit.
+    /// Refuses with a response of your own. `Retry-After`, `Cache-Control` and the headers of the limit are
+    /// added to it.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, Admission, PartialLimit, RateLimiter};
     /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     /// # let limits = Limits::new().platform(PartialLimit::new().requests(1).burst(1));
-    /// let sorry = |_: &_| http::Response::builder().status(503).body("busy".into()).unwrap_or_default();
-    /// let limiter = RateLimiter::builder(limits).custom_body(sorry).build()?.service_limiter("shop");
+    /// let busy = |_: &_| http::Response::builder().status(503).body("busy".into()).unwrap_or_default();
+    /// let limiter = RateLimiter::builder(limits).custom_body(busy).build()?.service_limiter("shop");
     /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
-    /// let answers = [0; 2].map(|_| runtime.block_on(limiter.admit(&request, None)));
-    /// assert!(matches!(&answers[1], Admission::Refused(_, answer) if answer.status() == 503));
+    /// let admissions = [0; 2].map(|_| runtime.block_on(limiter.admit(&request, None)));
+    /// assert!(matches!(&admissions[1], Admission::Refused(_, response) if response.status() == 503));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn custom_body(
         mut self,
-        answer: impl Fn(&Decision) -> Response<Bytes> + Send + Sync + 'static,
+        response: impl Fn(&Decision) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
-        self.answers.body = RefusalBody::Custom(Arc::new(answer));
+        self.refusal_body = RefusalBody::Custom(Arc::new(response));
         self
     }
 
-    /// Tells of refusals here: to a file beside the events, sampled otherwise, or in one log with
-    /// other limiters (an `Arc`). Without a word, as [events](RefusalLog::events) alone.
+    /// Logs refusals to this log: with a file, with other sampling, or shared with other limiters in an `Arc`.
+    /// The default is [`RefusalLog::events`].
     ///
     /// ```
     /// # use hivemind_tower::{Limits, RateLimiter, RefusalLog};
     /// # use std::sync::Arc;
     /// let log = Arc::new(RefusalLog::events());
     /// let ours = RateLimiter::builder(Limits::new()).refusal_log(Arc::clone(&log)).build()?;
-    /// let theirs = RateLimiter::builder(Limits::new()).refusal_log(log).build()?; // Clients are counted once.
+    /// let theirs = RateLimiter::builder(Limits::new()).refusal_log(log).build()?; // Both sample together.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn refusal_log(mut self, log: impl Into<Arc<RefusalLog>>) -> Self {
@@ -244,7 +250,7 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// `on_error: closed`: answers 503 while the store fails. Without it, requests pass uncounted.
+    /// `on_error: closed`: returns 503 while the store fails. By default requests pass uncounted.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, RateLimiter};
@@ -256,19 +262,19 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// How long a store that is not in this process may take, 50 ms if nothing is said: long for a store
-    /// nearby, and little to who waits for a page. Then it has failed for this request, which passes
-    /// uncounted, or gets 503 with [`fail_closed`](Self::fail_closed). The store is told of it as its deadline.
+    /// Limits how long a request waits for a store outside this process. The default is 50 ms. After that the
+    /// request passes uncounted, or gets 503 with [`fail_closed`](Self::fail_closed). The store receives the
+    /// time-out as the deadline of its decision.
     pub fn store_timeout(mut self, timeout: Duration) -> Self {
         self.store_timeout = timeout;
         self
     }
 
-    /// Holds delayed requests back and ends the wait for a store by another timer than tokio's.
+    /// Uses another timer than tokio's for delayed requests and the store time-out.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, RateLimiter};
-    /// // A test in which nobody is held back.
+    /// // A test without delays.
     /// let limiter = RateLimiter::builder(Limits::new()).sleeper(|_| std::future::ready(())).build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -280,43 +286,74 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// The limiter.
+    /// Builds the limiter.
     ///
     /// # Errors
-    /// If the limits make no sense, or the thread that removes idle keys cannot be started.
+    /// If the limits are invalid, or the thread that removes idle keys cannot be started.
     pub fn build(self) -> Result<RateLimiter, LimiterError> {
-        self.clock.now(); // A clock may calibrate itself when it is first read: no request shall wait for that.
+        self.clock.now(); // A clock may calibrate itself at its first reading, which no request should pay for.
         let (backend, seed, sweeper): (Box<dyn Backend>, _, _) = match self.counters {
-            Counters::Given(backend, seed) => (backend, seed, None),
-            Counters::Own(options) => {
+            CounterSource::Backend(backend, seed) => (backend, seed, None),
+            CounterSource::Memory(options) => {
                 let store = Arc::new(MemoryStore::new(options));
                 let sweeper = Sweeper::start(&store, Arc::clone(&self.clock), SWEEP_INTERVAL)?;
-                (Box::new(Local::new(store)), KeySeed::random(), Some(sweeper))
+                (Box::new(LocalBackend::new(store)), KeySeed::random(), Some(sweeper))
             }
         };
-        let resolved = Resolved::new(&self.limits, &seed)?;
-        warn_of_capped(&resolved.effective, &[]);
-        Ok(RateLimiter(Arc::new(Shared {
-            limits: ArcSwap::from_pointee(resolved),
+        let active = ActiveLimits::new(&self.limits, &seed)?;
+        warn_capped_limits(&active.effective, &[]);
+        let state = LimiterState {
+            limits: ArcSwap::from_pointee(active),
             backend,
             clock: self.clock,
-            identity: self.identity,
-            answers: self.answers,
+            headers: self.headers,
             log: self.log,
+            store_timeout: self.store_timeout,
+            sleeper: self.sleeper,
+        };
+        Ok(RateLimiter(Arc::new(LimiterInner {
+            state: Arc::new(state),
+            identity: self.identity,
+            refusal_body: self.refusal_body,
             peer: self.peer,
             open: OpenConnections::default(),
             fails_closed: self.fails_closed,
-            store_timeout: self.store_timeout,
-            warns_again_at: AtomicU64::default(),
-            warned_of_peer: AtomicBool::default(),
-            sleeper: self.sleeper,
+            next_warning_at: AtomicU64::default(),
+            missing_peer_warned: AtomicBool::default(),
             seed,
             _sweeper: sweeper,
         })))
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "to hold a request back is what delaying is")]
+impl RateLimiter {
+    /// A limiter with its counters in this process, and the defaults of everything else.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter};
+    /// let limiter = RateLimiter::new(Limits::new().platform(PartialLimit::per_second(10).burst(20)))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the limits are invalid, or the thread that removes idle keys cannot be started.
+    pub fn new(limits: Limits) -> Result<Self, LimiterError> {
+        Self::builder(limits).build()
+    }
+
+    /// A builder, for a limiter that needs more than its limits.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Headers, Limits, RateLimiter};
+    /// let quiet = RateLimiter::builder(Limits::new()).headers(Headers::Off).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn builder(limits: Limits) -> RateLimiterBuilder {
+        RateLimiterBuilder::new(limits)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "delaying a request is the purpose")]
 async fn wait(delay: Duration) {
     tokio::time::sleep(delay).await;
 }

@@ -1,16 +1,12 @@
-//! The limits of all services, as they are configured: a value that is built once,
-//! resolved when it is put in force, and swapped whole.
+//! Configured limits of all services. A value that is built once, validated, and swapped whole by a reload.
 
-use crate::limits_error::LimitsError;
 use crate::partial_limit::PartialLimit;
-use crate::resolved::Resolved;
-use crate::service_limits::ServiceLimits;
-use hivemind_core::store::KeySeed;
+use crate::service_limits::{ServiceLimits, WebSocketCounting};
 use std::time::Duration;
 
-/// The limits of everything behind one [`RateLimiter`](crate::RateLimiter).
+/// The limits of all services behind one [`RateLimiter`](crate::RateLimiter).
 ///
-/// Without a word, each client has 100 requests per 60 s and service, and a burst of 100.
+/// The default for each client is 100 requests per 60 s and service, with a burst of 100.
 ///
 /// ```
 /// use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};
@@ -30,32 +26,25 @@ pub struct Limits {
     pub(crate) default: PartialLimit,
     pub(crate) ws_connection: PartialLimit,
     pub(crate) ws_message: PartialLimit,
-    pub(crate) counts: CountedWebSockets,
+    pub(crate) counts: WebSocketCounting,
     pub(crate) max_requests: Option<u32>,
     pub(crate) max_burst: Option<u32>,
     pub(crate) global_scope: bool,
-    pub(crate) ip_guard: IpGuard,
+    pub(crate) ip_guard: IpGuardLimit,
     pub(crate) services: Vec<ServiceLimits>,
 }
 
-/// What an address may spend under all the names that it gives itself.
+/// The limit of an address, summed over all client names it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IpGuard {
+pub(crate) enum IpGuardLimit {
     Off,
-    /// So many times the most generous limit of a single client.
+    /// This many times the widest limit of a single client.
     Times(u32),
     Limit(PartialLimit),
 }
 
-/// What of WebSockets is counted, as far as one level says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CountedWebSockets {
-    pub(crate) connections: Option<bool>,
-    pub(crate) messages: Option<bool>,
-}
-
-impl IpGuard {
-    pub(crate) const USUAL_TIMES: u32 = 10;
+impl IpGuardLimit {
+    pub(crate) const DEFAULT_TIMES: u32 = 10;
 }
 
 impl Default for Limits {
@@ -65,11 +54,11 @@ impl Default for Limits {
             default: PartialLimit::new(),
             ws_connection: PartialLimit::new(),
             ws_message: PartialLimit::new(),
-            counts: CountedWebSockets::default(),
+            counts: WebSocketCounting::default(),
             max_requests: None,
             max_burst: None,
             global_scope: false,
-            ip_guard: IpGuard::Times(IpGuard::USUAL_TIMES),
+            ip_guard: IpGuardLimit::Times(IpGuardLimit::DEFAULT_TIMES),
             services: Vec::new(),
         }
     }
@@ -87,7 +76,7 @@ impl Limits {
         Self::default()
     }
 
-    /// The same limit for every client, service and endpoint that says nothing else.
+    /// The limit of every client, service and endpoint without a more specific one.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit};
@@ -98,8 +87,8 @@ impl Limits {
         self
     }
 
-    /// The platform's limit on WebSocket connections of one client to one service; 10 per 60 s and
-    /// a burst of 5 where it says nothing.
+    /// The platform's limit on WebSocket connections of one client to one service. Fields left out default to 10
+    /// connections per 60 s with a burst of 5.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit};
@@ -110,12 +99,12 @@ impl Limits {
         self
     }
 
-    /// The platform's limit on messages of one connection; 100 per second and a burst of 50 where
-    /// it says nothing.
+    /// The platform's limit on messages of one connection. Fields left out default to 100 messages per second
+    /// with a burst of 50.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit};
-    /// // A message has come already: there is nothing to hold back.
+    /// // A message has already arrived, so it cannot be delayed.
     /// assert!(Limits::new().ws_message(PartialLimit::per_second(10).delay(5)).check().is_err());
     /// ```
     pub fn ws_message(mut self, limit: PartialLimit) -> Self {
@@ -123,8 +112,8 @@ impl Limits {
         self
     }
 
-    /// `connections.enabled`: whether WebSocket connections are counted apart. If not, a request that
-    /// opens one is charged like any other. A service may say otherwise.
+    /// `connections.enabled`: whether WebSocket connections have a limit of their own. If not, an upgrade is
+    /// charged like any other request. A service can override it.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, ServiceLimits};
@@ -136,7 +125,7 @@ impl Limits {
         self
     }
 
-    /// `messages.enabled`: whether messages of WebSockets are counted. A service may say otherwise.
+    /// `messages.enabled`: whether WebSocket messages are counted. A service can override it.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, ServiceLimits};
@@ -148,7 +137,7 @@ impl Limits {
         self
     }
 
-    /// The most requests per window that any level can ask for.
+    /// The maximum of requests per window; higher values at any level are capped.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter};
@@ -162,7 +151,7 @@ impl Limits {
         self
     }
 
-    /// The largest burst that any level can ask for.
+    /// The maximum burst; higher values at any level are capped.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, RateLimiter};
@@ -175,21 +164,21 @@ impl Limits {
         self
     }
 
-    /// `platform.scope: global`: one bucket for each client over all services, by the platform's limit.
+    /// `platform.scope: global`: each client has one bucket for all services, with the platform's limit.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit, ServiceLimits, error::LimitsError};
     /// let shop = ServiceLimits::new("shop").limit(PartialLimit::per_second(1));
     /// let error = Limits::new().global_scope().service(shop).check().unwrap_err();
-    /// assert!(matches!(error, LimitsError::GlobalScope { .. })); // Nothing would be charged to it.
+    /// assert!(matches!(error, LimitsError::GlobalScope { .. })); // The service's limit would never be charged.
     /// ```
     pub fn global_scope(mut self) -> Self {
         self.global_scope = true;
         self
     }
 
-    /// What one address may spend under all the names that it gives itself. Without a word, ten
-    /// times the most generous limit of a single client.
+    /// The limit of one address, summed over all client names it uses. The default is ten times the widest limit
+    /// of a single client.
     ///
     /// ```
     /// # use hivemind_tower::{LimitKind, Limits, PartialLimit, RateLimiter};
@@ -200,12 +189,12 @@ impl Limits {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn ip_guard(mut self, limit: PartialLimit) -> Self {
-        self.ip_guard = IpGuard::Limit(limit);
+        self.ip_guard = IpGuardLimit::Limit(limit);
         self
     }
 
-    /// No guard: whoever makes up a token for each request is not limited. Right only where
-    /// something in front of this layer has verified the tokens.
+    /// Disables the guard of addresses. Clients that make up a token for each request are not limited then, so
+    /// use it only if a component in front of this layer verifies the tokens.
     ///
     /// ```
     /// # use hivemind_tower::{LimitKind, Limits, RateLimiter};
@@ -214,7 +203,7 @@ impl Limits {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn without_ip_guard(mut self) -> Self {
-        self.ip_guard = IpGuard::Off;
+        self.ip_guard = IpGuardLimit::Off;
         self
     }
 
@@ -231,25 +220,11 @@ impl Limits {
         self
     }
 
-    /// Whether they could be put in force.
-    ///
-    /// ```
-    /// # use hivemind_tower::{Limits, PartialLimit};
-    /// let error = Limits::new().platform(PartialLimit::new().requests(0)).check().unwrap_err();
-    /// assert!(error.to_string().contains("a rate must be at least 1 request"));
-    /// ```
-    ///
-    /// # Errors
-    /// What makes no sense, the first of it.
-    pub fn check(&self) -> Result<(), LimitsError> {
-        Resolved::new(self, &KeySeed::new([0; 16])).map(drop)
-    }
-
-    /// `enabled: false` passes everything and counts nothing.
+    /// With `false`, all requests pass and nothing is counted.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, RateLimiter};
-    /// let switched_off = RateLimiter::new(Limits::new().enabled(false))?;
+    /// let disabled = RateLimiter::new(Limits::new().enabled(false))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn enabled(mut self, enabled: bool) -> Self {

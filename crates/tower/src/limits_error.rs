@@ -1,88 +1,88 @@
-//! Why limits cannot be put in force, where the mistake is, and what to write instead.
+//! Errors of invalid limits, with the place and the remedy.
 
-use crate::bucket::LimitKind;
+use crate::limit_kind::LimitKind;
 use hivemind_core::LimitError;
 
-/// Limits that make no sense. Nothing of them is in force; what was before goes on.
+/// Invalid limits. The previous limits stay active.
 ///
 /// ```
 /// use hivemind_tower::{Limits, ServiceLimits};
 ///
 /// let error = Limits::new().service(ServiceLimits::new("my shop")).check().unwrap_err();
 /// assert!(error.to_string().starts_with("`my shop` cannot name a service: use 1 to 64 ASCII letters"));
-/// assert_eq!(error.kind(), None); // It is no limit that is wrong.
+/// assert_eq!(error.kind(), None); // The name is wrong, not a limit.
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitsError {
-    /// A number that no limit can have.
+    /// A value that a limit cannot have.
     #[error("the limit of {place}: {error}")]
     Limit {
-        /// Whose limit.
+        /// The service and endpoint of the limit.
         place: String,
-        /// And of what.
+        /// What the limit counts.
         kind: LimitKind,
-        /// What is wrong with it.
+        /// The reason.
         error: LimitError,
     },
-    /// A window limit that shall delay.
-    #[error("the limit of {place}: only a token bucket can delay; leave out `delay` or the algorithm")]
+    /// Delay mode on a window limit.
+    #[error("the limit of {place}: only token buckets can delay; leave out `delay` or the algorithm")]
     DelayedWindow {
-        /// Whose limit.
+        /// The service and endpoint of the limit.
         place: String,
-        /// And of what.
+        /// What the limit counts.
         kind: LimitKind,
     },
-    /// A limit that shall delay what cannot be held back.
-    #[error("the limit of {place} can only refuse, since nothing waits for it; leave out `delay`")]
+    /// Delay mode on a limit whose requests cannot wait.
+    #[error("the limit of {place} cannot delay; leave out `delay`")]
     Undelayable {
-        /// Whose limit.
+        /// The service and endpoint of the limit.
         place: String,
-        /// And of what.
+        /// What the limit counts.
         kind: LimitKind,
     },
-    /// A name that cannot stand in a header.
+    /// A service name that cannot be sent in a header.
     #[error(
-        "`{name}` cannot name a service: use 1 to 64 ASCII letters, digits, `-`, `_` and `.`, since it is told in headers"
+        "`{name}` cannot name a service: use 1 to 64 ASCII letters, digits, `-`, `_` and `.`, because it is sent in headers"
     )]
     ServiceName {
-        /// What was given, at most 64 characters of it.
+        /// The given name, cut to 64 characters.
         name: String,
     },
-    /// A name that an endpoint cannot have.
+    /// An invalid endpoint name.
     #[error("`{name}` cannot name an endpoint of `{service}`: {reason}")]
     EndpointName {
-        /// Whose endpoint.
+        /// The service of the endpoint.
         service: String,
-        /// What was given, at most 64 characters of it.
+        /// The given name, cut to 64 characters.
         name: String,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
-    /// A pattern that is none.
+    /// An invalid endpoint pattern.
     #[error(
         "the endpoint `{pattern}` of `{service}`: {reason}; write it like `/users/{{id}}` or `POST /login`"
     )]
     Pattern {
-        /// Whose endpoint.
+        /// The service of the endpoint.
         service: String,
-        /// What was given.
+        /// The given pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A limit that nothing would ever be charged to.
+    /// A service limit under global scope, which would never be charged.
     #[error(
-        "`{service}` has limits of its own, but the scope is global: every client has one bucket over all services; leave out the one or the other"
+        "`{service}` has limits of its own, but with global scope each client has one bucket for all services; leave out one of the two"
     )]
     GlobalScope {
-        /// Whose limits.
+        /// The service with limits of its own.
         service: String,
     },
 }
 
 impl LimitsError {
-    /// What the limit is on that is wrong, if a limit is.
+    /// What the invalid limit counts, if the error is about a limit.
     #[must_use]
     pub const fn kind(&self) -> Option<LimitKind> {
         match self {

@@ -1,14 +1,15 @@
-//! A counter found by its readable name, for those who look at one client: which one it is, and by which limit.
+//! Lookup of a counter by its readable name, for operators who inspect one client.
 
-use crate::bucket::{Bucket, GUARD_OF_PLACE, LimitKind};
+use crate::active_limits::ActiveLimits;
+use crate::bucket::Bucket;
 use crate::client::{self, Client};
+use crate::limit_kind::{LimitKind, SCOPED_GUARD_KEYS};
 use crate::limiter::RateLimiter;
-use crate::resolved::Resolved;
 use hivemind_core::store::{Key, Parts};
 use hivemind_core::{Entry, Limit};
 use std::sync::Arc;
 
-/// A counter, by its name and the limits in force.
+/// A counter and its active limit.
 ///
 /// ```
 /// use hivemind_core::store::Parts;
@@ -23,18 +24,18 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NamedCounter {
-    /// Which one.
+    /// The key of the counter.
     pub key: Key,
-    /// What it may admit.
+    /// The limit of the counter.
     pub limit: Limit,
-    /// Whether what it refuses passes all the same.
+    /// Whether the limit is in dry run: what it refuses passes.
     pub is_dry_run: bool,
 }
 
 impl RateLimiter {
-    /// The counter that a store knows by these parts, which are those of a charge; none where the limits in
-    /// force charge nothing by that name, or where no client can have it: `203.0.113.9` for `ip:203.0.113.9`.
-    /// Messages of a WebSocket are counted with their connection, and in no store.
+    /// The counter with these parts, as in a charge. `None` if the active limits never charge a counter of this
+    /// name, or if a client cannot have it, such as `203.0.113.9` instead of `ip:203.0.113.9`. WebSocket messages
+    /// are counted in their connection and not in a store.
     ///
     /// ```
     /// # use hivemind_core::store::Parts;
@@ -46,19 +47,19 @@ impl RateLimiter {
     /// ```
     #[must_use]
     pub fn counter(&self, parts: Parts<'_>) -> Option<NamedCounter> {
-        let limits = self.0.limits.load();
+        let limits = self.0.state.limits.load();
         if !limits.enabled {
             return None;
         }
         let values: Vec<&str> = parts.entries.iter().map(|(_, value)| *value).collect();
-        if !parts.entries.iter().all(|entry| can_be(*entry)) {
+        if !parts.entries.iter().all(|entry| is_valid_entry(*entry)) {
             return None;
         }
         let bucket = bucket(&limits, parts, &values)?;
-        // Some services share one counter, which has its own name.
+        // With global scope all services share one counter, which has a service name of its own.
         let service = parts.entries.first().filter(|(key, _)| *key == "service");
-        let is_its_own = |(_, named): &(&str, &str)| bucket.service.as_deref().unwrap_or(named) == *named;
-        service.is_none_or(is_its_own).then(|| NamedCounter {
+        let is_own_name = |(_, name): &(&str, &str)| bucket.service.as_deref().unwrap_or(name) == *name;
+        service.is_none_or(is_own_name).then(|| NamedCounter {
             key: bucket.prefix.key(values),
             limit: bucket.limit,
             is_dry_run: bucket.dry_run,
@@ -66,37 +67,37 @@ impl RateLimiter {
     }
 }
 
-/// Whether a request can have such an entry.
-fn can_be((key, value): Entry<'_>) -> bool {
+/// Whether a charge can have this entry.
+fn is_valid_entry((key, value): Entry<'_>) -> bool {
     match key {
-        "client" => Client::can_be_named(value),
+        "client" => Client::is_valid_name(value),
         "address" => client::is_address(value),
         _ => true,
     }
 }
 
-fn bucket(limits: &Resolved, parts: Parts<'_>, values: &[&str]) -> Option<Arc<Bucket>> {
+fn bucket(limits: &ActiveLimits, parts: Parts<'_>, values: &[&str]) -> Option<Arc<Bucket>> {
     let kind = [LimitKind::Http, LimitKind::WsConnection, LimitKind::IpGuard]
         .into_iter()
         .find(|kind| kind.domain() == parts.domain)?;
     let has = |keys: &[&str]| parts.entries.iter().map(|(key, _)| *key).eq(keys.iter().copied());
     match (kind, values) {
         (LimitKind::IpGuard, [_]) if has(kind.keys()) => limits.guard.clone(),
-        (LimitKind::IpGuard, [service, endpoint, _]) if has(&GUARD_OF_PLACE) => {
-            let service = limits.known(service)?;
-            // Connections are guarded apart from requests, under the name of their kind.
-            let of = if *endpoint == LimitKind::WsConnection.domain() {
+        (LimitKind::IpGuard, [service, endpoint, _]) if has(&SCOPED_GUARD_KEYS) => {
+            let service = limits.find_service(service)?;
+            // The guard of connections has the name of their kind in place of an endpoint.
+            let guarded_kind = if *endpoint == LimitKind::WsConnection.domain() {
                 LimitKind::WsConnection
             } else {
                 LimitKind::Http
             };
-            service.named(of, endpoint)?.guard.clone()
+            service.find_by_name(guarded_kind, endpoint)?.guard.clone()
         }
         (LimitKind::Http, [service, endpoint, _]) if has(kind.keys()) => {
-            limits.known(service)?.named(kind, endpoint).cloned()
+            limits.find_service(service)?.find_by_name(kind, endpoint).cloned()
         }
         (LimitKind::WsConnection, [service, _]) if has(kind.keys()) => {
-            limits.known(service)?.named(kind, "").cloned()
+            limits.find_service(service)?.find_by_name(kind, "").cloned()
         }
         _ => None,
     }
@@ -104,8 +105,8 @@ fn bucket(limits: &Resolved, parts: Parts<'_>, values: &[&str]) -> Option<Arc<Bu
 
 #[cfg(test)]
 mod tests {
+    use crate::charge_plan::ChargePlan;
     use crate::client::Client;
-    use crate::order::Order;
     use crate::{Limits, PartialLimit, RateLimiter, ServiceLimits};
     use hivemind_core::Cost;
     use hivemind_core::store::{Op, Parts};
@@ -118,23 +119,23 @@ mod tests {
             .endpoint("POST /login", PartialLimit::per_second(2))
             .websocket("/ws")
             .ws_connection(PartialLimit::per_second(3));
-        // Known by its name alone: whatever is not known is misspelt.
+        // `blog` inherits all limits; unknown services are not found.
         Limits::new()
             .service(shop)
             .service(ServiceLimits::new("blog"))
             .ip_guard(PartialLimit::per_second(20).burst(20))
     }
 
-    /// Every counter that a request of anybody anywhere is charged to.
-    // Fails with guards of one place looked for among those of everything.
+    /// Covers every counter that any request is charged to.
+    // Fails when scoped guards are looked up as the global guard.
     #[test]
-    fn every_counter_that_is_charged_is_found_by_its_name() {
+    fn charged_counter_is_found_by_its_name() {
         let address = Some("203.0.113.9".parse().unwrap());
         let global = Limits::new().global_scope().ip_guard(PartialLimit::per_second(20).burst(20));
         let global = global.service(ServiceLimits::new("shop")).service(ServiceLimits::new("blog"));
         for limits in [limits(), global, limits().without_ip_guard()] {
             let limiter = RateLimiter::new(limits).unwrap();
-            let resolved = limiter.0.limits.load();
+            let resolved = limiter.0.state.limits.load();
             let mut found = 0;
             for name in ["shop", "blog"] {
                 let service = resolved.service(name);
@@ -146,9 +147,9 @@ mod tests {
                 let clients = [Client::by_address(address), Client::by_secret("bearer:", b"s", address)];
                 for (bucket, client) in buckets.into_iter().flat_map(|of| clients.map(|client| (of, client)))
                 {
-                    let order = Order::new(client, &Arc::from(name), bucket, resolved.guard.as_ref());
-                    let names = order.names();
-                    for charge in order.batch(&names, Op::Spend, [Cost::ONE; 2]) {
+                    let plan = ChargePlan::new(client, &Arc::from(name), bucket, resolved.guard.as_ref());
+                    let names = plan.names();
+                    for charge in plan.batch(&names, Op::Spend, [Cost::ONE; 2]) {
                         let counter = limiter.counter(charge.parts);
                         let counter = counter.unwrap_or_else(|| panic!("{:?}", charge.parts));
                         assert_eq!(
@@ -189,6 +190,6 @@ mod tests {
             assert!(!is_found(domain, entries), "{domain} {entries:?}");
         }
         limiter.reload(&limits().enabled(false)).unwrap();
-        assert!(!is_found(":http", &whole), "with limits switched off");
+        assert!(!is_found(":http", &whole), "with limits disabled");
     }
 }

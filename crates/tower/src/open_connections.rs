@@ -1,23 +1,29 @@
-//! How many WebSocket connections each client has open. Bounded by the sockets themselves: who
-//! has none open is not in the map. A client that names itself is counted for its address as
-//! well, or names that it makes up would open as many as it likes.
+//! Open WebSocket connections per client and per address.
+//!
+//! The map is bounded by the sockets: a client without an open connection has no entry. A client identified by
+//! something else than its address is counted for its address as well; otherwise it could open any number of
+//! connections under made-up names.
 
 use crate::bucket::Bucket;
-use crate::order::Order;
+use crate::charge_plan::ChargePlan;
 use hivemind_core::store::Key;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-impl Order {
-    /// What a connection is counted for: its client, which may have `most` open, and, where it names
-    /// itself, its address.
-    pub(crate) fn slots(&self, most: &Bucket, at_address: Option<u32>) -> impl Iterator<Item = (Key, u32)> {
-        // By a name of their own: what an upgrade is charged to may be another limit than connections'.
-        let own = (most.prefix.key([&*self.service, self.client.name()]), most.limit.requests());
+impl ChargePlan {
+    /// The counters of a new connection with their limits: one for the client, and one for its address if the
+    /// client is not identified by it.
+    pub(crate) fn slots(
+        &self,
+        limit: &Bucket,
+        address_limit: Option<u32>,
+    ) -> impl Iterator<Item = (Key, u32)> {
+        // The keys come from this limit, since the upgrade itself may be charged to another one.
+        let own = (limit.prefix.key([&*self.service, self.client.name()]), limit.limit.requests());
         let address = self.client.address().filter(|_| !self.client.is_by_address());
-        let address = at_address.zip(address).map(|(at_address, address)| {
-            (most.prefix.key([&*self.service, &*address.to_string()]), at_address)
+        let address = address_limit.zip(address).map(|(address_limit, address)| {
+            (limit.prefix.key([&*self.service, &*address.to_string()]), address_limit)
         });
         std::iter::once(own).chain(address)
     }
@@ -26,28 +32,28 @@ impl Order {
 #[derive(Clone, Default)]
 pub(crate) struct OpenConnections(Arc<Mutex<HashMap<Key, u32>>>);
 
-/// One open connection; it is closed when this is dropped.
+/// One open connection. Dropping it releases its slots.
 pub(crate) struct OpenConnection {
     all: OpenConnections,
     keys: SmallVec<[Key; 2]>,
 }
 
 impl OpenConnections {
-    /// A connection more, if each of these has fewer than its most.
-    pub(crate) fn take(&self, of: impl IntoIterator<Item = (Key, u32)>) -> Option<OpenConnection> {
-        let of: SmallVec<[_; 2]> = of.into_iter().collect();
+    /// Counts one more connection, unless one of these counters has reached its limit.
+    pub(crate) fn acquire(&self, slots: impl IntoIterator<Item = (Key, u32)>) -> Option<OpenConnection> {
+        let slots: SmallVec<[_; 2]> = slots.into_iter().collect();
         let mut open = self.lock();
-        if of.iter().any(|(key, most)| open.get(key).copied().unwrap_or_default() >= *most) {
+        if slots.iter().any(|(key, limit)| open.get(key).copied().unwrap_or_default() >= *limit) {
             return None;
         }
-        for (key, _) in &of {
+        for (key, _) in &slots {
             *open.entry(*key).or_default() += 1;
         }
-        Some(OpenConnection { all: self.clone(), keys: of.into_iter().map(|(key, _)| key).collect() })
+        Some(OpenConnection { all: self.clone(), keys: slots.into_iter().map(|(key, _)| key).collect() })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, u32>> {
-        // A count is written whole, whatever its thread did afterwards.
+        // Each update is complete, so a panic elsewhere does not invalidate the counts.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,13 +79,13 @@ mod tests {
     #[test]
     fn open_connections_are_bounded_and_released_on_drop() {
         let (all, key, other) = (OpenConnections::default(), Key::from_bits(1, 2), Key::from_bits(2, 1));
-        let first = all.take([(key, 2)]).unwrap();
-        let second = all.take([(key, 2)]).unwrap();
-        assert!(all.take([(key, 2)]).is_none());
-        assert!(all.take([(other, 1)]).is_some(), "another client's are another's");
-        assert!(all.take([(other, 1), (key, 2)]).is_none(), "of its address there are enough");
+        let first = all.acquire([(key, 2)]).unwrap();
+        let second = all.acquire([(key, 2)]).unwrap();
+        assert!(all.acquire([(key, 2)]).is_none());
+        assert!(all.acquire([(other, 1)]).is_some(), "another client has its own count");
+        assert!(all.acquire([(other, 1), (key, 2)]).is_none(), "its address has reached its limit");
         drop(first);
-        let third = all.take([(other, 1), (key, 2)]).unwrap();
+        let third = all.acquire([(other, 1), (key, 2)]).unwrap();
         drop((second, third));
         assert!(all.lock().is_empty());
     }

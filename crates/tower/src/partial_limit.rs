@@ -1,10 +1,11 @@
-//! What one level of the configuration says of a limit. Every field may be left
-//! open; the level below fills it in. Nothing is checked here: only the whole,
-//! resolved from all its levels, can be right or wrong.
+//! Partial limits: the fields of a limit that one configuration level sets.
+//!
+//! Fields left out are inherited from the next level. Nothing is validated here, because only the merged limit
+//! can be valid or invalid.
 
 use std::time::Duration;
 
-/// How a limit counts.
+/// The algorithm of a limit.
 ///
 /// ```
 /// use hivemind_tower::{Algorithm, LimitKind, Limits, PartialLimit, RateLimiter};
@@ -18,30 +19,30 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Bursts up to a capacity, refilled steadily.
+    /// Bursts up to a capacity that refills steadily.
     #[default]
     TokenBucket,
-    /// A count that starts anew at each multiple of the window since the Unix epoch.
+    /// A count that restarts at each multiple of the window since the Unix epoch.
     FixedWindow,
-    /// A count of this window and the remaining part of the last one.
+    /// A count of this window plus the weighted count of the previous one.
     SlidingWindow,
 }
 
-/// What becomes of requests that come faster than the rate.
+/// What happens to requests over the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excess {
     Reject,
     Delay { after: u32 },
 }
 
-/// The fields of a limit that one level sets: platform, service or endpoint.
+/// The fields of a limit that one level sets: the platform, a service or an endpoint.
 ///
 /// ```
 /// use hivemind_tower::PartialLimit;
 /// use std::time::Duration;
 ///
 /// let login = PartialLimit::new().requests(5).window(Duration::from_secs(60)).burst(5);
-/// let search = PartialLimit::per_second(10); // Short for ten requests in a window of a second.
+/// let search = PartialLimit::per_second(10); // Ten requests in a window of one second.
 /// # let _ = (login, search);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,50 +57,49 @@ pub struct PartialLimit {
 }
 
 impl PartialLimit {
-    /// Nothing: all of it comes from the level below.
+    /// No field: everything is inherited.
     pub const fn new() -> Self {
         Self { requests: None, window: None, burst: None, algorithm: None, excess: None, dry_run: None }
     }
 
-    /// `requests_per_second`: short for so many requests in a window of one second.
+    /// `requests_per_second`: this many requests in a window of one second.
     pub const fn per_second(requests: u32) -> Self {
         Self::new().requests(requests).window(Duration::from_secs(1))
     }
 
-    /// How many requests in each window.
+    /// Sets the requests per window.
     pub const fn requests(self, requests: u32) -> Self {
         Self { requests: Some(requests), ..self }
     }
 
-    /// How long a window is.
+    /// Sets the window.
     pub const fn window(self, window: Duration) -> Self {
         Self { window: Some(window), ..self }
     }
 
-    /// How many may come at once: a token bucket's capacity. Windows have none.
+    /// Sets the burst: the capacity of a token bucket. Window algorithms ignore it.
     pub const fn burst(self, burst: u32) -> Self {
         Self { burst: Some(burst), ..self }
     }
 
-    /// How it counts.
+    /// Sets the algorithm.
     ///
     /// ```
     /// # use hivemind_tower::{Algorithm, Limits, PartialLimit};
     /// let sliding = PartialLimit::per_second(10).algorithm(Algorithm::SlidingWindow);
     /// assert!(Limits::new().platform(sliding).check().is_ok());
-    /// assert!(Limits::new().platform(sliding.delay(1)).check().is_err()); // Only a bucket delays.
+    /// assert!(Limits::new().platform(sliding.delay(1)).check().is_err()); // Only token buckets can delay.
     /// ```
     pub const fn algorithm(self, algorithm: Algorithm) -> Self {
         Self { algorithm: Some(algorithm), ..self }
     }
 
-    /// Lets requests wait for their turn, as nginx does without `nodelay`: past the first
-    /// and `delay_after` more, each is held back until the rate allows it. What is over the
-    /// burst is refused. For token buckets only.
+    /// Delays excess requests, as nginx does without `nodelay`: after the first request and `delay_after` more,
+    /// each one waits until the rate allows it. Requests over the burst are refused. Token buckets only.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit};
-    /// // Two pass at once; the third to the twentieth wait for their turn.
+    /// // Two pass immediately; the third to the twentieth are delayed.
     /// let smooth = PartialLimit::per_second(10).burst(20).delay(1);
     /// assert!(Limits::new().platform(smooth).check().is_ok());
     /// ```
@@ -107,30 +107,30 @@ impl PartialLimit {
         Self { excess: Some(Excess::Delay { after: delay_after }), ..self }
     }
 
-    /// Refuses at once what is over the limit. The default; an endpoint says it where its service delays.
+    /// Refuses requests over the limit immediately. This is the default; it overrides a level that delays.
     ///
     /// ```
     /// # use hivemind_tower::PartialLimit;
-    /// assert_ne!(PartialLimit::new().reject(), PartialLimit::new()); // Said, and not left open.
+    /// assert_ne!(PartialLimit::new().reject(), PartialLimit::new()); // Set explicitly, not inherited.
     /// ```
     pub const fn reject(self) -> Self {
         Self { excess: Some(Excess::Reject), ..self }
     }
 
-    /// Counts and passes everything, and says what it would have refused.
+    /// Dry run: counts and admits every request, and reports which ones the limit would have refused.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter};
-    /// let first_look = Limits::new().platform(PartialLimit::per_second(10).dry_run(true));
-    /// assert!(RateLimiter::new(first_look)?.effective_limits().iter().any(|limit| limit.dry_run));
+    /// let trial = Limits::new().platform(PartialLimit::per_second(10).dry_run(true));
+    /// assert!(RateLimiter::new(trial)?.effective_limits().iter().any(|limit| limit.dry_run));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub const fn dry_run(self, dry_run: bool) -> Self {
         Self { dry_run: Some(dry_run), ..self }
     }
 
-    /// This level over the one below, field by field.
-    pub(crate) fn over(self, below: Self) -> Self {
+    /// Fills in fields that are left out from the level below.
+    pub(crate) fn or(self, below: Self) -> Self {
         Self {
             requests: self.requests.or(below.requests),
             window: self.window.or(below.window),
@@ -147,10 +147,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_goes_over_the_one_below_field_by_field() {
+    fn missing_fields_come_from_the_level_below() {
         let service = PartialLimit::new().requests(50).algorithm(Algorithm::FixedWindow).delay(3);
         let endpoint = PartialLimit::new().burst(5).reject().dry_run(true);
-        let both = endpoint.over(service).over(PartialLimit::per_second(9).burst(7));
+        let both = endpoint.or(service).or(PartialLimit::per_second(9).burst(7));
         let expected = PartialLimit::per_second(50).burst(5).algorithm(Algorithm::FixedWindow);
         assert_eq!(both, expected.reject().dry_run(true));
     }

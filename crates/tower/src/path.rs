@@ -1,16 +1,18 @@
-//! The two ways to read a path: as it came, which is how axum matches it, and decoded, which is how
-//! others do. Each is looked up, or the other would be a way around: `/%6Cogin` around the limit of `/login`.
+//! Path readings: the path as sent, with decoded segments, and normalized.
+//!
+//! axum matches the path as sent; other servers decode it first. Each reading is looked up, since otherwise
+//! `/%6Cogin` would bypass the limit of `/login`.
 //!
 //! ```
-//! use hivemind_tower::path::{folded, has_dot_segments};
+//! use hivemind_tower::path::{normalize, has_dot_segments};
 //!
-//! assert_eq!(folded("/x/..//%6Cogin/").as_deref(), Some("/login"));
+//! assert_eq!(normalize("/x/..//%6Cogin/").as_deref(), Some("/login"));
 //! assert!(has_dot_segments("/x/%2e%2e/login"));
 //! ```
 
-/// The path with what is percent-encoded in its segments decoded; none if that changes nothing. A slash
-/// that is encoded stays so, because it is part of its segment; and so does a segment that would be no text.
-pub(crate) fn decoded(path: &str) -> Option<String> {
+/// Decodes percent-encoding within the segments of a path; `None` if that changes nothing. An encoded slash
+/// stays encoded, because it is part of its segment, and so does a segment that is not UTF-8.
+pub(crate) fn decode_segments(path: &str) -> Option<String> {
     if !path.contains('%') {
         return None;
     }
@@ -27,24 +29,24 @@ pub(crate) fn decoded(path: &str) -> Option<String> {
     (text != path).then_some(text)
 }
 
-/// A path as it may be read by whoever is most forgiving: everything decoded, slashes too; several slashes
-/// as one, dot segments resolved, what follows a semicolon in a segment and a slash at the end left out.
-/// None if that changes nothing. Nobody reads all of it so; but who does any of it must not be a way around.
+/// Normalizes a path like the most lenient server: decodes everything including slashes, merges repeated
+/// slashes, resolves dot segments, and removes path parameters and a trailing slash. `None` if that changes
+/// nothing. Hardly any server does all of it, but a spelling that any server accepts must not bypass a limit.
 ///
 /// ```
-/// use hivemind_tower::path::folded;
+/// use hivemind_tower::path::normalize;
 ///
-/// assert_eq!(folded("/login"), None); // There is one way to read it.
-/// assert_eq!(folded("/login;v=1").as_deref(), Some("/login"));
+/// assert_eq!(normalize("/login"), None); // It has only one reading.
+/// assert_eq!(normalize("/login;v=1").as_deref(), Some("/login"));
 /// ```
 #[must_use]
-pub fn folded(path: &str) -> Option<String> {
+pub fn normalize(path: &str) -> Option<String> {
     let odd = |pair: &[u8]| matches!(pair, b"//" | b"/.") || matches!(pair, [b'%' | b';' | b'\\', _]);
     let ends_odd = path.len() > 1 && path.ends_with(['/', ';', '\\', '%']);
     if !ends_odd && !path.as_bytes().windows(2).any(odd) {
         return None;
     }
-    // What is no text is read as some letter or other: one such octet must not leave the rest encoded.
+    // Octets that are not UTF-8 are replaced, so that one of them does not leave the rest encoded.
     let octets = octets(path, false);
     let decoded = String::from_utf8_lossy(&octets);
     let mut segments: Vec<&str> = Vec::new();
@@ -55,11 +57,11 @@ pub fn folded(path: &str) -> Option<String> {
             segment => segments.push(segment),
         }
     }
-    let folded = format!("/{}", segments.join("/"));
-    (folded != path).then_some(folded)
+    let normalized = format!("/{}", segments.join("/"));
+    (normalized != path).then_some(normalized)
 }
 
-/// Whether a path has `.` or `..` for a segment, by any of the readings that [`folded`] knows of.
+/// Whether a path has a `.` or `..` segment in any reading that [`normalize`] considers.
 ///
 /// ```
 /// use hivemind_tower::path::has_dot_segments;
@@ -105,10 +107,10 @@ fn digit(byte: u8) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{decoded, folded};
+    use super::{decode_segments, normalize};
 
     #[test]
-    fn a_path_is_folded_as_the_most_forgiving_server_reads_it() {
+    fn path_is_normalized_like_the_most_lenient_server() {
         for (path, read) in [
             ("/", None),
             ("/login", None),
@@ -131,7 +133,7 @@ mod tests {
             ("/%c3/..%2flogin", Some("/login")),
             ("/x%ff%2f..%2Flogin", Some("/login")),
         ] {
-            assert_eq!(folded(path).as_deref(), read, "{path}");
+            assert_eq!(normalize(path).as_deref(), read, "{path}");
         }
     }
 
@@ -150,7 +152,7 @@ mod tests {
             ("/%61%2fb", Some("/a%2fb")),
             ("/%252F", Some("/%2F")),
         ] {
-            assert_eq!(decoded(path).as_deref(), read, "{path}");
+            assert_eq!(decode_segments(path).as_deref(), read, "{path}");
         }
     }
 }

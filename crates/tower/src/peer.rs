@@ -1,11 +1,10 @@
-//! Who is at the other end of the connection, as the server in front of the layer
-//! noted it in the request's extensions.
+//! Peer address: the other end of the connection, from the extensions of the request.
 
 use http::Extensions;
 use std::net::{IpAddr, SocketAddr};
 
-/// The peer's address, for servers that have no extension of their own: insert it into each
-/// request's extensions. Those of axum and tonic are read with the features of their names.
+/// The peer's address. Servers other than axum and tonic insert it into each request's extensions; the
+/// extensions of those two are read with the features `axum` and `tonic`.
 ///
 /// ```
 /// use hivemind_tower::{Limits, PartialLimit, Peer, RateLimitLayer};
@@ -25,8 +24,8 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
-/// The peer's address, wherever it is.
-pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
+/// The peer's address from any known extension.
+pub(crate) fn peer_address(extensions: &Extensions) -> Option<IpAddr> {
     let ours = extensions.get::<Peer>().map(|peer| peer.0);
     #[cfg(feature = "axum")]
     let ours = ours.or_else(|| {

@@ -1,4 +1,4 @@
-//! The body of a refusal as a problem (RFC 9457), written into one small buffer.
+//! Problem document (RFC 9457) of a refusal, written into one buffer.
 
 use crate::decision::Decision;
 use crate::retry_after::RetryAfter;
@@ -21,12 +21,12 @@ pub(crate) fn body(reset: Option<u64>, decision: &Decision) -> Bytes {
             push(digits.format(seconds.get()));
             push(" seconds.");
         }
-        // The rarer sentences, in the words of whoever tells them elsewhere.
+        // The other sentences are rare; their `Display` allocates.
         Some(other) => push(&other.to_string()),
         None => {}
     }
     push(r#"","violated-policies":[""#);
-    // A policy's name is of characters that need no escape: see where services and endpoints are read.
+    // A policy's name needs no escaping: services and endpoints are validated when they are configured.
     push(&decision.bucket().policy.name);
     push(r#""],"limit":"#);
     push(digits.format(decision.limit().requests()));

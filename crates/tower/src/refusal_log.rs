@@ -1,34 +1,33 @@
-//! The log of refusals, for fail2ban: one line for each, exactly
+//! Refusal log for fail2ban: one line per refusal, exactly
 //! `<time> RATE_LIMIT client_ip=<address> host=<host> path=<path> status=429`.
 //!
-//! It goes to the tracing target [`RefusalLog::TARGET`], whose usual format fail2ban
-//! reads too, and to a file if one is given. Each client's first lines of a window are
-//! written, then their number, and of all clients together so many a second. Invariant: the address of a line is never a guess; a
-//! client without one has no line in the file, and one that fail2ban cannot match among
-//! the events.
+//! Lines go to the tracing target [`RefusalLog::TARGET`], whose default format fail2ban can parse, and optionally
+//! to a file. Sampling writes each client's first lines of a window and then their number, and bounds the lines
+//! per second of all clients. Invariant: the address of a line is never a guess. A refusal without an address has
+//! no line in the file, and its event does not match the fail2ban filter.
 
 mod file;
 mod line;
+mod line_rate;
 mod log_sampling;
-mod per_second;
-mod sample;
+mod sampler;
 mod security;
 
 pub use file::LogError;
 pub use log_sampling::LogSampling;
-pub(crate) use security::Exceeded;
+pub(crate) use security::LimitExceeded;
 
 use file::LogFile;
 use hivemind_core::{ClientIp, Timestamp};
-use sample::{LeftOut, Samples, Whose};
+use sampler::{LeftOutLines, LogSampler, LogSubject};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whom lines are counted for; those without an address are one.
+/// The client that lines are counted for. All clients without an address count as one.
 type Key = Option<ClientIp>;
 
-/// A refused request, as the log tells it.
+/// A refused request in the log.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
@@ -41,20 +40,20 @@ type Key = Option<ClientIp>;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal<'a> {
-    /// The client's address; without one fail2ban is told nothing.
+    /// The client's address; without one, fail2ban gets no line.
     pub address: Option<ClientIp>,
-    /// What the client called this server: the `Host` header or the authority.
+    /// The requested host: the `Host` header or the authority.
     pub host: &'a str,
-    /// The path without its query, which may hold secrets.
+    /// The path without its query, which may contain secrets.
     pub path: &'a str,
     /// When it was refused.
     pub at: Timestamp,
 }
 
-/// Where refusals are told to fail2ban.
+/// The refusal log, for fail2ban.
 ///
-/// Keep one for all services of a process, in an `Arc` if there are several limiters: clients are
-/// counted in it. The events on `hivemind::security` are sampled by it too.
+/// Share one log between all limiters of a process in an `Arc`, because it counts lines per client. It samples
+/// the events of the target `hivemind::security` too.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
@@ -71,53 +70,53 @@ pub struct Refusal<'a> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct RefusalLog {
-    samples: Samples,
-    security: Samples,
+    samples: LogSampler,
+    security: LogSampler,
     file: Option<LogFile>,
 }
 
 impl RefusalLog {
-    /// The tracing target that lines go to, at level INFO.
+    /// The tracing target of the lines, at level INFO.
     ///
     /// ```
     /// # use hivemind_tower::RefusalLog;
-    /// assert_eq!(RefusalLog::TARGET, "hivemind::rate_limit"); // What a subscriber filters by.
+    /// assert_eq!(RefusalLog::TARGET, "hivemind::rate_limit"); // For the filter of a subscriber.
     /// ```
     pub const TARGET: &'static str = "hivemind::rate_limit";
 
-    /// Tells refusals as tracing events alone.
+    /// Writes refusals as tracing events only.
     ///
     /// ```
     /// # use hivemind_tower::RefusalLog;
-    /// assert_eq!(RefusalLog::events().lost(), 0); // There is no file to lose a line of.
+    /// assert_eq!(RefusalLog::events().lost(), 0); // Without a file no line can be lost.
     /// ```
     #[must_use]
     pub fn events() -> Self {
-        let samples = || Samples::new(LogSampling::default());
+        let samples = || LogSampler::new(LogSampling::default());
         Self { samples: samples(), security: samples(), file: None }
     }
 
-    /// Tells refusals as tracing events, and appends them to this file, which may be
-    /// renamed at any time. Starts the thread that writes.
+    /// Writes refusals as tracing events and appends them to this file, which may be renamed at any time. Starts
+    /// the writer thread.
     ///
     /// # Errors
     ///
-    /// If the file cannot be opened to append, or the thread not be started.
+    /// If the file cannot be opened for appending, or the thread cannot be started.
     pub fn appending_to(path: impl Into<PathBuf>) -> Result<Self, LogError> {
         Self::with_file(Some(path.into()))
     }
 
-    /// Tells refusals as tracing events, and writes them to standard output. Starts the thread that writes.
+    /// Writes refusals as tracing events and to standard output. Starts the writer thread.
     ///
     /// ```
     /// # use hivemind_tower::RefusalLog;
-    /// let log = RefusalLog::standard_output()?; // For a container, whose lines somebody else collects.
+    /// let log = RefusalLog::standard_output()?; // For a container whose output is collected.
     /// # Ok::<(), hivemind_tower::error::LogError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// If there is no standard output, or the thread cannot be started.
+    /// If standard output is not available, or the thread cannot be started.
     pub fn standard_output() -> Result<Self, LogError> {
         Self::with_file(None)
     }
@@ -128,7 +127,7 @@ impl RefusalLog {
         Ok(log)
     }
 
-    /// The same, for a jail with another `maxretry` or `findtime`.
+    /// Changes the sampling, for a jail with another `maxretry` or `findtime`.
     ///
     /// ```
     /// # use hivemind_tower::{LogSampling, RefusalLog};
@@ -136,71 +135,69 @@ impl RefusalLog {
     /// ```
     #[must_use]
     pub fn with_sampling(mut self, sampling: LogSampling) -> Self {
-        self.samples = Samples::new(sampling);
-        self.security = Samples::new(sampling);
+        self.samples = LogSampler::new(sampling);
+        self.security = LogSampler::new(sampling);
         self
     }
 
-    /// Tells a refusal, or counts it where this client's were told often enough. It
-    /// never waits for a disk.
+    /// Writes a refusal, or counts it if this client has enough lines already. It never waits for a disk.
     pub fn record(&self, refusal: &Refusal<'_>) {
         if self.file.is_none() && !tracing::enabled!(target: RefusalLog::TARGET, tracing::Level::INFO) {
             return;
         }
-        let sampled = self.samples.count(refusal.address, refusal.at);
-        for left_out in &sampled.left_out {
-            self.tell_left_out(left_out, refusal.at);
+        let sample = self.samples.record(refusal.address, refusal.at);
+        for left_out in &sample.left_out {
+            self.log_left_out(left_out, refusal.at);
         }
-        if sampled.is_written {
-            self.tell(Whose::Client(refusal.address), &line::refused(refusal), refusal.at);
+        if sample.is_written {
+            self.write(LogSubject::Client(refusal.address), &line::refusal(refusal), refusal.at);
         }
     }
 
-    /// How many lines are missing in the file, because it could not be written or the
-    /// disk was too slow.
+    /// The number of lines that are missing in the file, because writing failed or the disk was too slow.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.file.as_ref().map_or(0, LogFile::lost)
     }
 
-    /// Waits until the file holds everything that was told, at most so long; says
-    /// whether it does. This blocks: for tests, and for the end of a process.
+    /// Waits until all lines are in the file, at most for `timeout`. Returns whether they are. It blocks, so it is
+    /// meant for tests and for the shutdown of a process.
     #[must_use]
-    pub fn flush(&self, most: Duration) -> bool {
-        self.file.as_ref().is_none_or(|file| file.flush(most))
+    pub fn flush(&self, timeout: Duration) -> bool {
+        self.file.as_ref().is_none_or(|file| file.flush(timeout))
     }
 
-    fn tell_left_out(&self, left_out: &LeftOut, at: Timestamp) {
-        self.tell(left_out.whose, &line::left_out(left_out), at);
+    fn log_left_out(&self, left_out: &LeftOutLines, at: Timestamp) {
+        self.write(left_out.subject, &line::left_out(left_out), at);
     }
 
-    fn tell(&self, whose: Whose, message: &str, at: Timestamp) {
-        // Of no span: its name and fields would stand before the target, where fail2ban looks for none.
+    fn write(&self, subject: LogSubject, message: &str, at: Timestamp) {
+        // Without a parent span: its name and fields would precede the target, which the filter does not expect.
         tracing::info!(target: RefusalLog::TARGET, parent: None, "{message}");
-        if let Some(file) = self.file.as_ref().filter(|_| whose != Whose::Client(None)) {
+        if let Some(file) = self.file.as_ref().filter(|_| subject != LogSubject::Client(None)) {
             file.append(line::with_time(at, message), at);
         }
     }
 }
 
-/// As events alone.
+/// [`RefusalLog::events`].
 impl Default for RefusalLog {
     fn default() -> Self {
         Self::events()
     }
 }
 
-/// What was left out and is not told yet is told.
+/// Reports the lines that were left out and not reported yet.
 impl Drop for RefusalLog {
     fn drop(&mut self) {
-        self.security.finish().iter().for_each(security::tell_left_out);
-        for some in self.samples.finish().chunks(file::QUEUE / 2) {
-            for left_out in some {
-                // Nobody says what time it is now; its window's is true and enough.
-                self.tell_left_out(left_out, left_out.since);
+        self.security.drain().iter().for_each(security::log_left_out);
+        for chunk in self.samples.drain().chunks(file::QUEUE_LINES / 2) {
+            for left_out in chunk {
+                // Without a clock here, the start of the window has to do.
+                self.log_left_out(left_out, left_out.since);
             }
-            // Or the queue would overflow. A disk that does not answer costs this wait once.
-            if !self.flush(file::LAST_WAIT) {
+            // Flushing keeps the queue from overflowing. A stalled disk costs this wait once.
+            if !self.flush(file::SHUTDOWN_WAIT) {
                 break;
             }
         }

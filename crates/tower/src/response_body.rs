@@ -1,4 +1,4 @@
-//! The body of an answer: the service's own, or the few bytes of a refusal.
+//! Response body of a limited service: the inner service's, or that of a refusal.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 pin_project! {
-    /// The body of an answer.
+    /// The body of a response from a limited service.
     ///
     /// ```
     /// use bytes::Bytes;
@@ -22,20 +22,20 @@ pin_project! {
     /// });
     /// let limited = RateLimitLayer::new(Limits::new())?.layer(hello);
     /// let body: ResponseBody<Full<Bytes>> = runtime.block_on(limited.oneshot(Request::new(())))?.into_body();
-    /// assert_eq!(runtime.block_on(body.collect())?.to_bytes(), "hello"); // As the service made it.
+    /// assert_eq!(runtime.block_on(body.collect())?.to_bytes(), "hello"); // The body of the inner service.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
-        kind: Kind<B>,
+        kind: BodyKind<B>,
     }
 }
 
 pin_project! {
-    #[project = KindProjection]
+    #[project = BodyKindProjection]
     #[derive(Debug)]
-    enum Kind<B> {
+    enum BodyKind<B> {
         Inner { #[pin] body: B },
         Refusal { text: Option<Bytes> },
     }
@@ -43,11 +43,11 @@ pin_project! {
 
 impl<B> ResponseBody<B> {
     pub(crate) fn inner(body: B) -> Self {
-        Self { kind: Kind::Inner { body } }
+        Self { kind: BodyKind::Inner { body } }
     }
 
     pub(crate) fn refusal(text: Bytes) -> Self {
-        Self { kind: Kind::Refusal { text: Some(text).filter(|text| !text.is_empty()) } }
+        Self { kind: BodyKind::Refusal { text: Some(text).filter(|text| !text.is_empty()) } }
     }
 }
 
@@ -60,22 +60,26 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
-            KindProjection::Inner { body } => body.poll_frame(cx),
-            KindProjection::Refusal { text } => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            BodyKindProjection::Inner { body } => body.poll_frame(cx),
+            BodyKindProjection::Refusal { text } => {
+                Poll::Ready(text.take().map(|text| Ok(Frame::data(text))))
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Inner { body } => body.is_end_stream(),
-            Kind::Refusal { text } => text.is_none(),
+            BodyKind::Inner { body } => body.is_end_stream(),
+            BodyKind::Refusal { text } => text.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Inner { body } => body.size_hint(),
-            Kind::Refusal { text } => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            BodyKind::Inner { body } => body.size_hint(),
+            BodyKind::Refusal { text } => {
+                SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
+            }
         }
     }
 }

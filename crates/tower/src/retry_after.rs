@@ -1,17 +1,16 @@
-//! The wait that a refused client is told, in whole seconds as HTTP counts them.
+//! Retry-After of a refusal, in whole seconds.
 //!
-//! Rounded up and never 0: a client that comes back when it was told to must pass,
-//! and `Retry-After: 0` would invite it to hammer. A request that no wait will help
-//! gets no `Retry-After` at all, because any number there would be a lie that costs
-//! one more refused request each time it is believed.
+//! Rounded up and never 0: a client that waits as long as requested must pass, and `Retry-After: 0` would invite
+//! it to retry in a loop. A request that can never pass gets no `Retry-After`, since any number would cause one
+//! more refused request each time.
 
 use hivemind_core::store::Outcome;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// What to tell a refused client about its next attempt. The greater tells of the
-/// longer wait, so of several refusals the [`max`](Iterator::max) is the one to tell.
+/// When a refused client may retry. Greater values mean longer waits, so the [`max`](Iterator::max) of several
+/// refusals applies to the request.
 ///
 /// ```
 /// use hivemind_core::store::Outcome;
@@ -19,23 +18,23 @@ use std::time::Duration;
 /// use std::time::Duration;
 ///
 /// let wait = Duration::from_millis(7_500);
-/// let told = RetryAfter::of(Outcome::Refused { retry_after: Some(wait) }).ok_or("admitted")?;
-/// assert_eq!(told.header_value().as_deref(), Some("8"));
-/// assert_eq!(told.to_string(), "Rate limit exceeded. Retry after 8 seconds.");
-/// assert!(RetryAfter::Never > told && RetryAfter::Never.header_value().is_none());
+/// let retry_after = RetryAfter::of(Outcome::Refused { retry_after: Some(wait) }).ok_or("admitted")?;
+/// assert_eq!(retry_after.header_value().as_deref(), Some("8"));
+/// assert_eq!(retry_after.to_string(), "Rate limit exceeded. Retry after 8 seconds.");
+/// assert!(RetryAfter::Never > retry_after && RetryAfter::Never.header_value().is_none());
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RetryAfter {
-    /// It passes after so many seconds, if nothing else spends meanwhile.
+    /// The request passes after this many seconds, unless other requests spend the budget first.
     Seconds(NonZeroU64),
-    /// It never passes: it asks for more than the limit ever holds.
+    /// The request never passes: its cost is more than the limit can hold.
     Never,
 }
 
 impl RetryAfter {
-    /// What one limit's outcome asks the client to wait; nothing if it was admitted.
+    /// The wait of one limit's outcome; `None` if it admitted the request.
     ///
     /// ```
     /// # use hivemind_core::store::Outcome;
@@ -52,10 +51,10 @@ impl RetryAfter {
         }
     }
 
-    /// The wait after which every one of these limits admits, if any of them refused.
+    /// The wait after which all of these limits admit the request; `None` if none of them refused it.
     ///
-    /// Hand in only the outcomes that refuse the request: one of a limit in shadow
-    /// mode would tell the client of a limit that does not hold it back.
+    /// Pass only outcomes of limits that are enforced. A limit in shadow mode does not refuse the request, so its
+    /// wait must not be reported.
     ///
     /// ```
     /// # use hivemind_core::store::Outcome;
@@ -68,7 +67,7 @@ impl RetryAfter {
         outcomes.into_iter().filter_map(Self::of).max()
     }
 
-    /// The value of the `Retry-After` header; none where the header must be left out.
+    /// The value of the `Retry-After` header; `None` if the header must be omitted.
     #[must_use]
     pub fn header_value(self) -> Option<String> {
         match self {
@@ -78,7 +77,7 @@ impl RetryAfter {
     }
 }
 
-/// A sentence for the client's log or screen.
+/// A sentence for humans.
 impl fmt::Display for RetryAfter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -113,7 +112,7 @@ mod tests {
 
     #[test]
     fn retry_after_is_whole_seconds_rounded_up_and_never_zero() {
-        let told = [
+        let cases = [
             (Duration::ZERO, "1"),
             (Duration::from_nanos(1), "1"),
             (Duration::from_millis(999), "1"),
@@ -123,7 +122,7 @@ mod tests {
             (Duration::from_secs(31_536_000), "31536000"),
             (Duration::MAX, "18446744073709551615"),
         ];
-        for (wait, value) in told {
+        for (wait, value) in cases {
             let header = RetryAfter::of(refused(wait)).and_then(RetryAfter::header_value);
             assert_eq!(header.as_deref(), Some(value), "{wait:?}");
         }
@@ -139,30 +138,30 @@ mod tests {
     #[test]
     fn longest_retry_after_of_several_refusals_is_used() {
         let (short, long) = (refused(Duration::from_secs(2)), refused(Duration::from_secs(30)));
-        let told = |outcomes: &[Outcome]| RetryAfter::longest(outcomes.iter().copied());
-        assert_eq!(told(&[]), None);
-        assert_eq!(told(&[Outcome::Admitted, Outcome::Admitted]), None);
-        assert_eq!(told(&[short, Outcome::Admitted, long]), RetryAfter::of(long));
-        assert_eq!(told(&[long, NEVER, short]), Some(RetryAfter::Never));
+        let longest = |outcomes: &[Outcome]| RetryAfter::longest(outcomes.iter().copied());
+        assert_eq!(longest(&[]), None);
+        assert_eq!(longest(&[Outcome::Admitted, Outcome::Admitted]), None);
+        assert_eq!(longest(&[short, Outcome::Admitted, long]), RetryAfter::of(long));
+        assert_eq!(longest(&[long, NEVER, short]), Some(RetryAfter::Never));
     }
 
     #[test]
     fn retry_after_text_names_the_wait_or_that_none_helps() {
-        let sentence = |outcome| RetryAfter::of(outcome).map(|told| told.to_string());
-        let says = |text: &str| Some(text.to_owned());
+        let sentence = |outcome| RetryAfter::of(outcome).map(|retry_after| retry_after.to_string());
+        let text = |text: &str| Some(text.to_owned());
         assert_eq!(
             sentence(refused(Duration::from_millis(7_500))),
-            says("Rate limit exceeded. Retry after 8 seconds.")
+            text("Rate limit exceeded. Retry after 8 seconds.")
         );
         assert_eq!(
             sentence(refused(Duration::from_millis(10))),
-            says("Rate limit exceeded. Retry after 1 second.")
+            text("Rate limit exceeded. Retry after 1 second.")
         );
         assert!(sentence(NEVER).is_some_and(|text| text.contains("will not help")));
     }
 
-    /// Spends at one moment and says what the engine's memory store answers.
-    fn ask(store: &MemoryStore, limit: &Limit, cost: u64, now: Timestamp) -> Verdict {
+    /// Spends at one moment in a memory store.
+    fn spend(store: &MemoryStore, limit: &Limit, cost: u64, now: Timestamp) -> Verdict {
         let entries = [("client", "one")];
         let parts = Parts { domain: "api", entries: &entries };
         let key = Key::new(&KeySeed::from_cluster_id("test"), parts, limit, 0);
@@ -180,7 +179,7 @@ mod tests {
     }
 
     proptest! {
-        /// Fails with the wait rounded down.
+        /// Fails when the wait is rounded down.
         #[test]
         fn client_that_waits_retry_after_passes(
             limit in limits(),
@@ -190,14 +189,14 @@ mod tests {
             let store = MemoryStore::new(StoreOptions::default());
             let now = Timestamp::from_millis(start_ms);
             let cost = u64::from(limit.burst()).div_ceil(spent);
-            let refusal = (0..=spent).map(|_| ask(&store, &limit, cost, now)).find(|v| !v.is_admitted());
+            let refusal = (0..=spent).map(|_| spend(&store, &limit, cost, now)).find(|v| !v.is_admitted());
             let Some(Verdict { outcome: outcome @ Outcome::Refused { retry_after: Some(wait) }, .. }) = refusal
             else { return Err(TestCaseError::fail("a full limit has to refuse")) };
             let Some(RetryAfter::Seconds(seconds)) = RetryAfter::of(outcome)
-            else { return Err(TestCaseError::fail("a refusal has to tell a wait")) };
-            let told = Duration::from_secs(seconds.get());
-            prop_assert!(told >= wait && told < wait + Duration::from_secs(1) + Duration::from_nanos(1));
-            prop_assert!(ask(&store, &limit, cost, now.saturating_add(told)).is_admitted());
+            else { return Err(TestCaseError::fail("a refusal has to have a wait")) };
+            let rounded = Duration::from_secs(seconds.get());
+            prop_assert!(rounded >= wait && rounded < wait + Duration::from_secs(1) + Duration::from_nanos(1));
+            prop_assert!(spend(&store, &limit, cost, now.saturating_add(rounded)).is_admitted());
         }
     }
 }

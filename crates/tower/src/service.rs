@@ -1,14 +1,14 @@
-//! The service: it decides, and only then is the service behind it asked anything.
+//! The tower service: it decides first, and calls the inner service only for admitted requests.
 //!
-//! It says that it is ready even while the one behind it is not: a refusal needs
-//! nobody else, and a flood must not wait for the room that it is kept out of.
+//! It is ready even while the inner service is not: a refusal does not need the inner service, and a flood must
+//! not wait for the capacity that it is kept away from.
 
-use crate::admission::{Asking, Conclusion};
-use crate::answer;
-use crate::backend::Deciding;
+use crate::admission::{Conclusion, DecisionPlan};
+use crate::backend::BackendReply;
 use crate::decision::Decision;
-use crate::future::{Answered, ResponseFuture, Waiting, told};
-use crate::limiter::RateLimiter;
+use crate::future::{ResponseBoxFuture, ResponseFuture, ServiceResult, with_limit_headers};
+use crate::limiter::{LimiterInner, RateLimiter};
+use crate::refusal_response::unavailable;
 use crate::response_body::ResponseBody;
 use http::request::Parts;
 use http::{Request, Response};
@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower_service::Service;
 
-/// A service behind a rate limit.
+/// A service with a rate limit in front of it.
 ///
 /// ```
 /// use hivemind_tower::{Decision, Limits, RateLimit, RateLimitLayer};
@@ -25,13 +25,13 @@ use tower_service::Service;
 /// use tower::{Layer, ServiceExt, service_fn};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-/// let left = service_fn(|request: Request<()>| async move {
+/// let remaining = service_fn(|request: Request<()>| async move {
 ///     let decision = request.extensions().get::<Decision>();
 ///     Ok::<_, std::convert::Infallible>(Response::new(decision.map(Decision::remaining)))
 /// });
-/// let limited: RateLimit<_> = RateLimitLayer::new(Limits::new())?.layer(left);
-/// let answer = runtime.block_on(limited.oneshot(Request::new(())))?;
-/// assert_eq!(answer.headers()["x-ratelimit-remaining"], "99");
+/// let limited: RateLimit<_> = RateLimitLayer::new(Limits::new())?.layer(remaining);
+/// let response = runtime.block_on(limited.oneshot(Request::new(())))?;
+/// assert_eq!(response.headers()["x-ratelimit-remaining"], "99");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl<S> RateLimit<S> {
 }
 
 impl<S: Clone> Clone for RateLimit<S> {
-    /// Not ready, whatever this one is: what made the service behind ready, like a place among so many, is
+    /// The clone is not ready: the readiness of the inner service, such as a permit of a concurrency limit, is
     /// not cloned with it.
     fn clone(&self) -> Self {
         Self::new(self.inner.clone(), self.limiter.clone(), Arc::clone(&self.service))
@@ -77,33 +77,35 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let shared = &self.limiter.0;
+        let inner = &self.limiter.0;
         let (parts, body) = request.into_parts();
-        let asked = match shared.ask(&shared.limits.load(), &self.service, &parts, || shared.peer(&parts)) {
-            Asking::Store(asked) => asked,
-            Asking::Nothing(None) => {
-                return self.pass(Request::from_parts(parts, body), None, Duration::ZERO);
+        let limits = || inner.state.limits.load();
+        let pending = match inner.prepare(&limits(), &self.service, &parts, || inner.peer(&parts)) {
+            DecisionPlan::Decide(pending) => pending,
+            DecisionPlan::Skip(None) => {
+                return self.forward(Request::from_parts(parts, body), None, Duration::ZERO);
             }
-            Asking::Nothing(guard) => {
+            DecisionPlan::Skip(guard) => {
                 return self.settle(Conclusion::Passed { decision: None, guard }, parts, body);
             }
         };
-        match shared.decide(&asked) {
-            Deciding::Now(verdicts) => {
-                let admission = shared.conclude(asked, Ok(verdicts), &parts);
-                self.settle(admission, parts, body)
+        match inner.decide(&pending) {
+            BackendReply::Ready(verdicts) => {
+                let conclusion = inner.conclude(pending, Ok(verdicts), &parts);
+                self.settle(conclusion, parts, body)
             }
-            Deciding::Later(later) => {
-                let (limiter, inner) = (self.limiter.clone(), self.unready());
-                ResponseFuture::waiting(Box::pin(async move {
-                    let verdicts = limiter.0.in_time(later).await;
-                    let admission = limiter.0.conclude(asked, verdicts, &parts);
-                    let (request, decision, delay) = match admission.settled(&limiter.0, parts, body) {
-                        Settled::Request(request, decision, delay) => (request, decision, delay),
-                        Settled::Answer(response) => return Ok(response),
+            BackendReply::Pending(verdicts) => {
+                let (limiter, service) = (self.limiter.clone(), self.unready_inner());
+                ResponseFuture::boxed(Box::pin(async move {
+                    let LimiterInner { state, .. } = &*limiter.0;
+                    let verdicts = state.await_verdicts(verdicts).await;
+                    let conclusion = limiter.0.conclude(pending, verdicts, &parts);
+                    let (request, decision, delay) = match conclusion.disposition(&limiter.0, parts, body) {
+                        Disposition::Forward(request, decision, delay) => (request, decision, delay),
+                        Disposition::Respond(response) => return Ok(response),
                     };
-                    limiter.0.pause(delay).await;
-                    ask(inner, request, decision).await
+                    state.pause(delay).await;
+                    call_when_ready(service, request, decision).await
                 }))
             }
         }
@@ -111,10 +113,10 @@ where
 }
 
 impl<S> RateLimit<S> {
-    /// Acts on an admission that is there already.
+    /// Forwards the request, or responds to it, as concluded.
     fn settle<B, R>(
         &mut self,
-        admission: Conclusion,
+        conclusion: Conclusion,
         parts: Parts,
         body: B,
     ) -> ResponseFuture<S::Future, R, S::Error>
@@ -123,13 +125,13 @@ impl<S> RateLimit<S> {
         S::Future: Send,
         B: Send + 'static,
     {
-        match admission.settled(&self.limiter.0, parts, body) {
-            Settled::Request(request, decision, delay) => self.pass(request, decision, delay),
-            Settled::Answer(response) => ResponseFuture::refused(response),
+        match conclusion.disposition(&self.limiter.0, parts, body) {
+            Disposition::Forward(request, decision, delay) => self.forward(request, decision, delay),
+            Disposition::Respond(response) => ResponseFuture::refused(response),
         }
     }
 
-    fn pass<B, R>(
+    fn forward<B, R>(
         &mut self,
         request: Request<B>,
         decision: Option<Decision>,
@@ -140,22 +142,22 @@ impl<S> RateLimit<S> {
         S::Future: Send,
         B: Send + 'static,
     {
-        let is_held_back = !delay.is_zero();
-        if self.is_ready && !is_held_back {
+        let is_delayed = !delay.is_zero();
+        if self.is_ready && !is_delayed {
             self.is_ready = false;
             return ResponseFuture::passed(self.inner.call(request), decision);
         }
-        let inner = if is_held_back { self.unready() } else { self.take() };
+        let inner = if is_delayed { self.unready_inner() } else { self.take_inner() };
         let limiter = self.limiter.clone();
-        let waiting: Waiting<R, S::Error> = Box::pin(async move {
-            limiter.0.pause(delay).await;
-            ask(inner, request, decision).await
+        let future: ResponseBoxFuture<R, S::Error> = Box::pin(async move {
+            limiter.0.state.pause(delay).await;
+            call_when_ready(inner, request, decision).await
         });
-        ResponseFuture::waiting(waiting)
+        ResponseFuture::boxed(future)
     }
 
-    /// The service that was asked whether it is ready and is not yet, with a clone left in its place.
-    fn take(&mut self) -> S
+    /// Takes the inner service that was polled for readiness, and leaves a clone.
+    fn take_inner(&mut self) -> S
     where
         S: Clone,
     {
@@ -163,9 +165,9 @@ impl<S> RateLimit<S> {
         std::mem::replace(&mut self.inner, clone)
     }
 
-    /// A service that nobody has asked yet, for who has to wait for something else first. Nothing that was
-    /// ready stays behind either: a place in the service is for who can use it now.
-    fn unready(&mut self) -> S
+    /// A clone of the inner service that was never polled, for a request that first waits for something else.
+    /// Readiness that was acquired already is dropped too: its capacity belongs to requests that can run now.
+    fn unready_inner(&mut self) -> S
     where
         S: Clone,
     {
@@ -176,33 +178,38 @@ impl<S> RateLimit<S> {
     }
 }
 
-/// Asks the service behind, when it is ready.
-async fn ask<S, B, R>(mut inner: S, request: Request<B>, decision: Option<Decision>) -> Answered<R, S::Error>
+/// Calls the inner service once it is ready.
+async fn call_when_ready<S, B, R>(
+    mut inner: S,
+    request: Request<B>,
+    decision: Option<Decision>,
+) -> ServiceResult<R, S::Error>
 where
     S: Service<Request<B>, Response = Response<R>>,
 {
     std::future::poll_fn(|cx| inner.poll_ready(cx)).await?;
     let response = inner.call(request).await?;
-    Ok(told(response, decision.as_ref()))
+    Ok(with_limit_headers(response, decision.as_ref()))
 }
 
-/// The request on its way, or the answer that it gets instead.
-enum Settled<B, R> {
-    Request(Request<B>, Option<Decision>, Duration),
-    Answer(Response<ResponseBody<R>>),
+/// What happens to a request after its conclusion.
+enum Disposition<B, R> {
+    /// The inner service gets it, after the delay.
+    Forward(Request<B>, Option<Decision>, Duration),
+    /// The client gets this response.
+    Respond(Response<ResponseBody<R>>),
 }
 
 impl Conclusion {
-    /// The request on its way with its decision in its extensions and the time to hold it back, or
-    /// the answer that it gets instead.
-    fn settled<B, R>(self, shared: &crate::limiter::Shared, mut parts: Parts, body: B) -> Settled<B, R> {
+    /// The request with its decision and its guard in its extensions, or the response to it.
+    fn disposition<B, R>(self, limiter: &LimiterInner, mut parts: Parts, body: B) -> Disposition<B, R> {
         let (decision, guard) = match self {
             Self::Passed { decision, guard } => (decision, guard),
             Self::Refused(decision) => {
-                let answer = shared.answers.refusal(&parts, &decision);
-                return Settled::Answer(answer.map(ResponseBody::refusal));
+                let response = limiter.refusal_body.refusal(&parts, &decision);
+                return Disposition::Respond(response.map(ResponseBody::refusal));
             }
-            Self::Undecided => return Settled::Answer(answer::undecided().map(ResponseBody::refusal)),
+            Self::Undecided => return Disposition::Respond(unavailable().map(ResponseBody::refusal)),
         };
         let delay = decision.as_ref().map_or(Duration::ZERO, Decision::delay);
         if let Some(decision) = &decision {
@@ -211,6 +218,6 @@ impl Conclusion {
         if let Some(guard) = guard {
             parts.extensions.insert(guard);
         }
-        Settled::Request(Request::from_parts(parts, body), decision, delay)
+        Disposition::Forward(Request::from_parts(parts, body), decision, delay)
     }
 }

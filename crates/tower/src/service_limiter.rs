@@ -1,13 +1,14 @@
-//! The same decision without tower, for servers that forward requests themselves: they
-//! keep what belongs to their thread, and learn what was decided without looking for it
-//! in the extensions of a request or of an answer.
+//! A rate limiter for one service, without tower.
+//!
+//! For servers that forward requests themselves: the future stays on its thread, and the decision is returned
+//! instead of being stored in the extensions of the request.
 
-use crate::admission::{Asking, Conclusion};
-use crate::answer;
-use crate::backend::Deciding;
+use crate::active_limits::ActiveLimits;
+use crate::admission::{Conclusion, DecisionPlan};
+use crate::backend::BackendReply;
 use crate::decision::Decision;
 use crate::limiter::RateLimiter;
-use crate::resolved::Resolved;
+use crate::refusal_response::unavailable;
 use crate::websocket::ConnectionGuard;
 use bytes::Bytes;
 use http::request::Parts;
@@ -16,8 +17,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A limiter before one service, asked by hand, with the limits that were in force when it was made: after a
-/// [reload](RateLimiter::reload) make another, together with whatever else changes.
+/// A rate limiter for one service, called explicitly instead of through a layer. It keeps the limits that were
+/// active when it was created: after a [reload](RateLimiter::reload) create another one.
 ///
 /// ```
 /// use hivemind_tower::{Limits, Admission, PartialLimit, RateLimiter};
@@ -28,8 +29,8 @@ use std::sync::Arc;
 /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
 /// let peer = Some([203, 0, 113, 9].into());
 /// assert!(matches!(limiter.admit(&request, peer).await, Admission::Admitted(_)));
-/// let Admission::Refused(_, answer) = limiter.admit(&request, peer).await else { panic!("passed") };
-/// assert_eq!(answer.status(), 429);
+/// let Admission::Refused(_, response) = limiter.admit(&request, peer).await else { panic!("passed") };
+/// assert_eq!(response.status(), 429);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -37,12 +38,12 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct ServiceLimiter {
     limiter: RateLimiter,
-    /// Those that were in force when it was made: whoever swaps gates with what is behind them swaps all at once.
-    limits: Arc<Resolved>,
+    /// The limits at creation, so that a proxy can swap its routes and their limiters together.
+    limits: Arc<ActiveLimits>,
     service: Arc<str>,
 }
 
-/// How far a decision has come.
+/// The stage that a decision has reached.
 ///
 /// ```
 /// use hivemind_tower::{Limits, RateLimiter, trace::DecisionStage};
@@ -52,21 +53,21 @@ pub struct ServiceLimiter {
 /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
 /// let mut stages = Vec::<DecisionStage>::new();
 /// runtime.block_on(off.admit_with_observer(&request, None, |stage| stages.push(stage)));
-/// assert!(stages.is_empty()); // Nothing is decided where limits are switched off.
+/// assert!(stages.is_empty()); // Without limits there is nothing to decide.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecisionStage {
-    /// It is known which limits are asked, and by which counters.
+    /// The limits and counters of the request are known.
     Resolved,
-    /// Whoever keeps the counters has to be waited for.
+    /// The request waits for the store.
     Waiting,
-    /// They have decided, or could not.
+    /// The store has decided or failed.
     Decided,
 }
 
-/// What becomes of a request.
+/// The result of [`ServiceLimiter::admit`].
 ///
 /// ```
 /// use hivemind_tower::{Limits, Admission, RateLimiter};
@@ -75,8 +76,8 @@ pub enum DecisionStage {
 /// let limiter = RateLimiter::new(Limits::new())?.service_limiter("shop");
 /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
 /// match runtime.block_on(limiter.admit(&request, None)) {
-///     Admission::Admitted(pass) => assert!(pass.guard().is_none()), // It goes on, and is no WebSocket.
-///     Admission::Refused(_, answer) => println!("{}", answer.status()),
+///     Admission::Admitted(pass) => assert!(pass.guard().is_none()), // Not a WebSocket upgrade.
+///     Admission::Refused(_, response) => println!("{}", response.status()),
 ///     _ => unreachable!(),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -84,14 +85,14 @@ pub enum DecisionStage {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Admission {
-    /// It goes on.
+    /// The request is admitted.
     Admitted(AdmittedRequest),
-    /// It is answered so, and nobody else is asked. Without a decision where none could be made and the
-    /// limiter fails closed.
+    /// The request is refused with this response. The decision is missing if the store failed and the limiter
+    /// fails closed.
     Refused(Option<Decision>, Response<Bytes>),
 }
 
-/// What a request that goes on carries with it.
+/// An admitted request: its decision, and its guard if it opens a WebSocket.
 ///
 /// ```
 /// use hivemind_tower::{Limits, Admission, RateLimiter};
@@ -102,7 +103,7 @@ pub enum Admission {
 /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
 /// let Admission::Admitted(pass) = runtime.block_on(limiter.admit(&request, None)) else { panic!("refused") };
 /// assert!(pass.decision().is_some() && pass.guard().is_none());
-/// let mut headers = HeaderMap::new(); // Those of the answer from behind.
+/// let mut headers = HeaderMap::new(); // The headers of the upstream response.
 /// pass.write_headers(&mut headers);
 /// assert_eq!(headers["x-ratelimit-limit"], "100");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -113,13 +114,23 @@ pub struct AdmittedRequest {
     guard: Option<ConnectionGuard>,
 }
 
-impl ServiceLimiter {
-    pub(crate) fn new(limiter: RateLimiter, service: &str) -> Self {
-        let limits = limiter.0.limits.load_full();
-        Self { limiter, limits, service: service.into() }
+impl RateLimiter {
+    /// A limiter for the service of this name, to call explicitly instead of through a layer.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// assert_eq!(RateLimiter::new(Limits::new())?.service_limiter("shop").service(), "shop");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn service_limiter(&self, service: &str) -> ServiceLimiter {
+        let limits = self.0.state.limits.load_full();
+        ServiceLimiter { limiter: self.clone(), limits, service: service.into() }
     }
+}
 
-    /// The service, as the limits call it.
+impl ServiceLimiter {
+    /// The name of the service in the limits.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, RateLimiter};
@@ -131,12 +142,12 @@ impl ServiceLimiter {
         &self.service
     }
 
-    /// Decides on a request, and holds it back where its limit delays.
+    /// Decides on a request, and delays it if its limit does.
     pub async fn admit(&self, parts: &Parts, peer: Option<IpAddr>) -> Admission {
         self.admit_with_observer(parts, peer, |_| {}).await
     }
 
-    /// The same, with a word to `note` at each stage, for those who trace it.
+    /// Like [`admit`](Self::admit), and calls `observe` at each stage, for tracing.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, RateLimiter};
@@ -150,46 +161,48 @@ impl ServiceLimiter {
         &self,
         parts: &Parts,
         peer: Option<IpAddr>,
-        mut note: impl FnMut(DecisionStage),
+        mut observe: impl FnMut(DecisionStage),
     ) -> Admission {
-        let shared = &self.limiter.0;
-        let asked = match shared.ask(&self.limits, &self.service, parts, || peer) {
-            Asking::Store(asked) => asked,
-            Asking::Nothing(guard) => return Admission::Admitted(AdmittedRequest { decision: None, guard }),
-        };
-        note(DecisionStage::Resolved);
-        let verdicts = match shared.decide(&asked) {
-            Deciding::Now(verdicts) => Ok(verdicts),
-            Deciding::Later(later) => {
-                note(DecisionStage::Waiting);
-                shared.in_time(later).await
+        let inner = &self.limiter.0;
+        let pending = match inner.prepare(&self.limits, &self.service, parts, || peer) {
+            DecisionPlan::Decide(pending) => pending,
+            DecisionPlan::Skip(guard) => {
+                return Admission::Admitted(AdmittedRequest { decision: None, guard });
             }
         };
-        note(DecisionStage::Decided);
-        match shared.conclude(asked, verdicts, parts) {
+        observe(DecisionStage::Resolved);
+        let verdicts = match inner.decide(&pending) {
+            BackendReply::Ready(verdicts) => Ok(verdicts),
+            BackendReply::Pending(verdicts) => {
+                observe(DecisionStage::Waiting);
+                inner.state.await_verdicts(verdicts).await
+            }
+        };
+        observe(DecisionStage::Decided);
+        match inner.conclude(pending, verdicts, parts) {
             Conclusion::Passed { decision, guard } => {
                 if let Some(decision) = &decision {
-                    shared.pause(decision.delay()).await;
+                    inner.state.pause(decision.delay()).await;
                 }
                 Admission::Admitted(AdmittedRequest { decision, guard })
             }
             Conclusion::Refused(decision) => {
-                let answer = shared.answers.refusal(parts, &decision);
-                Admission::Refused(Some(decision), answer)
+                let response = inner.refusal_body.refusal(parts, &decision);
+                Admission::Refused(Some(decision), response)
             }
-            Conclusion::Undecided => Admission::Refused(None, answer::undecided()),
+            Conclusion::Undecided => Admission::Refused(None, unavailable()),
         }
     }
 }
 
 impl fmt::Debug for ServiceLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate").field("service", &self.service).finish_non_exhaustive()
+        f.debug_struct("ServiceLimiter").field("service", &self.service).finish_non_exhaustive()
     }
 }
 
 impl AdmittedRequest {
-    /// What was decided; none with limits switched off or a store that failed.
+    /// The decision; `None` if limits are disabled or the store failed.
     #[must_use]
     pub const fn decision(&self) -> Option<&Decision> {
         self.decision.as_ref()
@@ -201,10 +214,10 @@ impl AdmittedRequest {
         self.guard.as_ref()
     }
 
-    /// Tells the client in the headers of its answer what was decided.
+    /// Writes the decision into the headers of the response.
     pub fn write_headers(&self, headers: &mut HeaderMap) {
         if let Some(decision) = &self.decision {
-            decision.shared().answers.tell(headers, decision);
+            decision.write_headers(headers);
         }
     }
 }

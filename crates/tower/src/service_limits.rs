@@ -1,9 +1,8 @@
-//! The limits of one service, as they are configured: its own, its endpoints', its WebSockets'.
+//! Configured limits of one service: its own, those of its endpoints and those of its WebSockets.
 
-use crate::limits::CountedWebSockets;
 use crate::partial_limit::PartialLimit;
 
-/// The limits of one service, where they differ from the platform's.
+/// The limits of one service. Fields left out are inherited from the platform.
 ///
 /// ```
 /// use hivemind_tower::{Limits, PartialLimit, ServiceLimits};
@@ -28,26 +27,33 @@ pub struct ServiceLimits {
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) ws_connection: PartialLimit,
     pub(crate) ws_message: PartialLimit,
-    pub(crate) counts: CountedWebSockets,
+    pub(crate) counts: WebSocketCounting,
     pub(crate) websockets: Vec<String>,
     pub(crate) websocket_anywhere: bool,
     pub(crate) max_open: Option<u32>,
     pub(crate) close_4429: bool,
 }
 
-/// A limit of its own for some of a service's requests.
+/// What is counted of WebSockets; `None` inherits from the platform.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WebSocketCounting {
+    pub(crate) connections: Option<bool>,
+    pub(crate) messages: Option<bool>,
+}
+
+/// An endpoint of a service, with its own limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
-    /// What it is counted by and told as.
+    /// Its name in counters, headers and logs.
     pub(crate) name: String,
-    /// Whether that was chosen; if not, it is the pattern.
+    /// Whether the name was chosen; otherwise it is the pattern.
     pub(crate) is_named: bool,
     pub(crate) patterns: Vec<String>,
     pub(crate) limit: PartialLimit,
 }
 
 impl ServiceLimits {
-    /// A service of this name, limited as the platform says.
+    /// A service of this name, with the platform's limits.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, ServiceLimits};
@@ -61,7 +67,7 @@ impl ServiceLimits {
             endpoints: Vec::new(),
             ws_connection: PartialLimit::new(),
             ws_message: PartialLimit::new(),
-            counts: CountedWebSockets::default(),
+            counts: WebSocketCounting::default(),
             websockets: Vec::new(),
             websocket_anywhere: false,
             max_open: None,
@@ -69,14 +75,14 @@ impl ServiceLimits {
         }
     }
 
-    /// What a client may ask of it, where no endpoint says more.
+    /// The limit of each client of this service. Endpoints can override it.
     pub fn limit(mut self, limit: PartialLimit) -> Self {
         self.limit = limit;
         self
     }
 
-    /// What a client may ask of one endpoint: a path pattern as axum's, with or without a method
-    /// before it: `/users/{id}`, `POST /login`, `GET /files/{*path}`.
+    /// The limit of each client of one endpoint: a path pattern as in axum, optionally after a method:
+    /// `/users/{id}`, `POST /login`, `GET /files/{*path}`.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit, ServiceLimits};
@@ -92,8 +98,8 @@ impl ServiceLimits {
         self
     }
 
-    /// The same for an endpoint with a name, at a path and by any of these methods, which share one
-    /// bucket; by any at all if none is given. It is counted, told and logged by its name.
+    /// The limit of each client of a named endpoint: a path with these methods, which share one bucket, or with
+    /// all methods if none is given. Counters, headers and logs use its name.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};
@@ -120,17 +126,16 @@ impl ServiceLimits {
         self
     }
 
-    /// A path where a WebSocket is opened: a pattern like an endpoint's, without a method. Only there
-    /// is an upgrade charged as a connection. Anywhere else its header is just what a client says, and the
-    /// request is charged like any other.
+    /// A path pattern where WebSockets are opened, without a method. Only there is an upgrade charged as a
+    /// connection. An upgrade to any other path is charged like any other request.
     pub fn websocket(mut self, path: impl Into<String>) -> Self {
         self.websockets.push(path.into());
         self
     }
 
-    /// WebSockets are opened anywhere in the service. An upgrade's header is then all there is to tell one
-    /// by, so it is charged as a connection only where that is the stricter limit: no request gets
-    /// around a strict endpoint by saying that it is an upgrade.
+    /// WebSockets are opened at any path. An upgrade is then charged as a connection only if the connection limit
+    /// is stricter than that of its endpoint, because the client chooses the upgrade headers: they must not move
+    /// a request to a wider limit.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, ServiceLimits};
@@ -141,19 +146,20 @@ impl ServiceLimits {
         self
     }
 
-    /// How often a client may open a WebSocket, at whichever of its [paths](Self::websocket).
+    /// The limit on WebSocket connections that a client opens, summed over all [paths](Self::websocket).
     pub fn ws_connection(mut self, limit: PartialLimit) -> Self {
         self.ws_connection = limit;
         self
     }
 
-    /// How many messages may come over one WebSocket.
+    /// The limit on messages of one WebSocket.
     pub fn ws_message(mut self, limit: PartialLimit) -> Self {
         self.ws_message = limit;
         self
     }
 
-    /// `connections.enabled`, as [`Limits::count_ws_connections`](crate::Limits::count_ws_connections) for this service.
+    /// `connections.enabled`: like [`Limits::count_ws_connections`](crate::Limits::count_ws_connections), for this
+    /// service.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, ServiceLimits};
@@ -165,7 +171,7 @@ impl ServiceLimits {
         self
     }
 
-    /// `messages.enabled`, as [`Limits::count_ws_messages`](crate::Limits::count_ws_messages) for this service.
+    /// `messages.enabled`: like [`Limits::count_ws_messages`](crate::Limits::count_ws_messages), for this service.
     ///
     /// ```
     /// # use hivemind_tower::{Limits, ServiceLimits};
@@ -177,17 +183,17 @@ impl ServiceLimits {
         self
     }
 
-    /// How many WebSocket connections a client may have open at once, and an address ten times as many
-    /// under whatever names. Counted for handlers that [open](crate::websocket::ConnectionGuard::open)
-    /// their guard. An attempt beyond it is charged to `ws_connection` like any other.
+    /// The maximum of WebSocket connections that a client has open at the same time; for an address it is ten
+    /// times as many. Counted for handlers that [open](crate::websocket::ConnectionGuard::open) their guard. An
+    /// attempt beyond the maximum is charged to `ws_connection` too.
     pub fn max_open_connections(mut self, connections: u32) -> Self {
         self.max_open = Some(connections);
         self
     }
 
-    /// `on_limit: close_4429`: a WebSocket over its limit reaches the handler, whose guard then says
-    /// to close it with 4429, since a browser's script cannot see a 429. Its handler is then asked for each
-    /// attempt; only what the guard of an address refuses is still answered with 429.
+    /// `on_limit: close_4429`: an upgrade over its limit reaches the handler, whose guard then returns the close
+    /// code 4429. Scripts in a browser cannot see a 429. The handler runs for each attempt, except for those that
+    /// the guard of an address refuses: they get 429.
     pub fn close_on_limit(mut self) -> Self {
         self.close_4429 = true;
         self

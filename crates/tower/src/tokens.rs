@@ -1,5 +1,7 @@
-//! Lists of words in headers, such as `Connection: keep-alive, Upgrade`. There is one reading of them for all:
-//! what is an upgrade to the limiter and none to whoever serves it would be a way around a limit.
+//! Token lists in headers, such as `Connection: keep-alive, Upgrade`.
+//!
+//! The limiter and the server that forwards upgrades use the same parser: a request that only one of them takes
+//! for an upgrade would bypass a limit.
 //!
 //! ```
 //! use http::{HeaderMap, header::CONNECTION};
@@ -12,14 +14,14 @@
 
 use http::header::{HeaderMap, HeaderName};
 
-/// Whether one of a header's lines has this word, in any letters.
+/// Whether a line of a header contains this token, ignoring case.
 ///
 /// ```
 /// use http::{HeaderMap, header::CONNECTION};
 /// use hivemind_tower::tokens::has_token;
 ///
 /// let headers: HeaderMap = [(CONNECTION, "upgrades".parse()?)].into_iter().collect();
-/// assert!(!has_token(&headers, &CONNECTION, "upgrade")); // Another word.
+/// assert!(!has_token(&headers, &CONNECTION, "upgrade")); // Another token.
 /// # Ok::<(), http::header::InvalidHeaderValue>(())
 /// ```
 #[must_use]

@@ -1,9 +1,8 @@
-//! WebSocket connections: a guard for the upgrade, and a limiter for the messages of one connection.
+//! WebSocket limits: a guard for the upgrade, and a limiter for the messages of one connection.
 //!
-//! A connection's messages are counted in the connection's own limiter, not in the
-//! store: one reader owns them, so nothing is shared, no table is filled by who opens
-//! many, and what was counted goes with the connection by construction. The limits are
-//! looked up at each message: a reload reaches the connections that are open.
+//! Messages are counted in the connection's own limiter and not in the store. One reader owns it, so nothing
+//! is shared, clients cannot fill a table by opening connections, and the count ends with the connection.
+//! The limit is looked up for each message, so a reload reaches open connections.
 //!
 //! ```
 //! use hivemind_tower::{Limits, Admission, PartialLimit, RateLimiter, ServiceLimits};
@@ -29,9 +28,9 @@
 //! ```
 
 use crate::client::Client;
-use crate::limiter::Shared;
+use crate::limiter_state::LimiterState;
 use crate::open_connections::OpenConnection;
-use crate::refusal_log::Exceeded;
+use crate::refusal_log::LimitExceeded;
 use crate::retry_after::RetryAfter;
 use crate::tokens::has_token;
 use hivemind_core::Cost;
@@ -44,9 +43,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Why and how a WebSocket has to be closed.
+/// The code and reason to close a WebSocket with.
 ///
-/// What a handler does with it:
+/// A handler writes it into a close frame:
 ///
 /// ```
 /// use hivemind_tower::websocket::Close;
@@ -59,14 +58,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Close {
-    /// The close code, 4429: HTTP's 429 among the codes of applications.
+    /// The close code: 4429, in analogy to HTTP's 429.
     pub code: u16,
-    /// The reason, under 124 bytes, which is what fits a control frame.
+    /// The reason, shorter than 124 bytes so that it fits into a control frame.
     pub reason: Cow<'static, str>,
 }
 
 impl Close {
-    /// The close code of a client that is over its limit.
+    /// The close code for a client over its limit.
     pub const CODE: u16 = 4429;
 
     fn of(wait: Option<RetryAfter>) -> Self {
@@ -83,8 +82,8 @@ impl fmt::Display for Close {
 
 impl std::error::Error for Close {}
 
-/// In the extensions of each request that opens a WebSocket. [Opened](ConnectionGuard::open), it
-/// gives the connection's message limiter, or says that the connection has to be closed.
+/// The guard of a WebSocket upgrade, in the extensions of its request. [`open`](ConnectionGuard::open) returns
+/// the connection's message limiter, or the reason to close the connection.
 ///
 /// In a handler of axum:
 ///
@@ -94,7 +93,7 @@ impl std::error::Error for Close {}
 ///
 /// async fn chat(upgrade: WebSocketUpgrade, guard: Extension<ConnectionGuard>) -> axum::response::Response {
 ///     upgrade.on_upgrade(async move |mut socket: WebSocket| {
-///         let Ok(mut messages) = guard.open() else { return }; // Over its limit.
+///         let Ok(mut messages) = guard.open() else { return }; // The client is over its limit.
 ///         while let Some(Ok(_)) = socket.recv().await {
 ///             if messages.check().is_err() {
 ///                 return;
@@ -104,45 +103,45 @@ impl std::error::Error for Close {}
 /// }
 /// ```
 #[derive(Clone)]
-pub struct ConnectionGuard(Arc<Mutex<Guarded>>);
+pub struct ConnectionGuard(Arc<Mutex<GuardState>>);
 
-enum Guarded {
-    Admitted { connection: Connection, open: Option<OpenConnection> },
+enum GuardState {
+    Admitted { connection: ConnectionContext, open: Option<OpenConnection> },
     Closed(Close),
 }
 
-/// Whose connection it is, and to what.
-pub(crate) struct Connection {
-    pub(crate) shared: Arc<Shared>,
+/// The client and service of a connection.
+pub(crate) struct ConnectionContext {
+    pub(crate) state: Arc<LimiterState>,
     pub(crate) service: Arc<str>,
     pub(crate) client: Client,
 }
 
 impl ConnectionGuard {
-    pub(crate) fn new(connection: Connection, open: Option<OpenConnection>) -> Self {
-        Self(Arc::new(Mutex::new(Guarded::Admitted { connection, open })))
+    pub(crate) fn new(connection: ConnectionContext, open: Option<OpenConnection>) -> Self {
+        Self(Arc::new(Mutex::new(GuardState::Admitted { connection, open })))
     }
 
     pub(crate) fn closed(wait: Option<RetryAfter>) -> Self {
-        Self(Arc::new(Mutex::new(Guarded::Closed(Close::of(wait)))))
+        Self(Arc::new(Mutex::new(GuardState::Closed(Close::of(wait)))))
     }
 
-    /// The limiter of the connection's messages. Keep it as long as the connection: it also counts
-    /// as the open connection.
+    /// Returns the limiter of the connection's messages. Keep it as long as the connection: it also counts as
+    /// the open connection.
     ///
     /// # Errors
-    /// If the client is over its limit and the service closes such connections: close it so, right
-    /// after the handshake. Or if the guard was opened before.
+    /// If the client is over its limit and the service uses `close_4429`: close the connection with this code
+    /// right after the handshake. Also if the guard was opened before.
     pub fn open(&self) -> Result<MessageLimiter, Close> {
         let mut guarded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let again = Guarded::Closed(Close { code: 1011, reason: "This guard was opened before.".into() });
+        let again = GuardState::Closed(Close { code: 1011, reason: "This guard was opened before.".into() });
         match std::mem::replace(&mut *guarded, again) {
-            Guarded::Closed(close) => {
-                *guarded = Guarded::Closed(close.clone());
+            GuardState::Closed(close) => {
+                *guarded = GuardState::Closed(close.clone());
                 Err(close)
             }
-            Guarded::Admitted { connection, open } => {
-                Ok(MessageLimiter { connection, counted: None, _open: open })
+            GuardState::Admitted { connection, open } => {
+                Ok(MessageLimiter { connection, count: None, _open: open })
             }
         }
     }
@@ -154,58 +153,58 @@ impl fmt::Debug for ConnectionGuard {
     }
 }
 
-/// Limits the messages of one WebSocket. What it counted is gone when it is dropped.
+/// Limits the messages of one WebSocket. Dropping it discards its count.
 ///
-/// For who reads frames himself:
+/// For servers that read frames themselves:
 ///
 /// ```
 /// use hivemind_tower::websocket::{Close, MessageLimiter};
 ///
 /// /// The first octet of a frame has its opcode.
-/// fn came(messages: &mut MessageLimiter, frame: &[u8]) -> Result<(), Close> {
+/// fn on_frame(messages: &mut MessageLimiter, frame: &[u8]) -> Result<(), Close> {
 ///     messages.check_frame(frame.first().copied().unwrap_or_default() & 0x0F)
 /// }
 /// ```
 pub struct MessageLimiter {
-    connection: Connection,
-    /// What was counted, and by which counter: one of another algorithm or window reads it otherwise.
-    counted: Option<(Key, State)>,
+    connection: ConnectionContext,
+    /// The count and its counter's key. Another algorithm or window has another key and starts a new count.
+    count: Option<(Key, State)>,
     _open: Option<OpenConnection>,
 }
 
 impl MessageLimiter {
-    /// Whether messages are counted by the limits that are in force now. Who only passes frames on need
-    /// not look into them if not, and then does not learn of limits that come into force later.
+    /// Whether the active limits count messages. If not, a proxy can forward frames without parsing them, but
+    /// then it misses limits that a later reload activates.
     #[must_use]
     pub fn is_counting(&self) -> bool {
-        let Connection { shared, service, .. } = &self.connection;
-        let limits = shared.limits.load();
+        let ConnectionContext { state, service, .. } = &self.connection;
+        let limits = state.limits.load();
         limits.enabled && limits.service(service).ws_message.is_some()
     }
 
-    /// Charges one message from the client: a text or binary message, whole, however many
-    /// fragments it came in. Do not call it for pings, pongs and closes, which are free.
+    /// Charges one text or binary message from the client, regardless of its number of fragments. Do not call
+    /// it for pings, pongs and closes, which are free.
     ///
     /// # Errors
-    /// If it is one too many: close the connection so.
+    /// If the message is over the limit: close the connection with this code.
     pub fn check(&mut self) -> Result<(), Close> {
-        let Connection { shared, service, client } = &self.connection;
-        let limits = shared.limits.load();
+        let ConnectionContext { state, service, client } = &self.connection;
+        let limits = state.limits.load();
         if !limits.enabled {
             return Ok(());
         }
         let Some(bucket) = &limits.service(service).ws_message else { return Ok(()) };
-        let (counter, now) = (bucket.prefix.key([""]), shared.clock.now());
-        let state = self.counted.filter(|(by, _)| *by == counter).map(|(_, state)| state);
+        let (counter, now) = (bucket.prefix.key([""]), state.clock.now());
+        let count = self.count.filter(|(key, _)| *key == counter).map(|(_, count)| count);
         let action = Action::Spend { count_refusal: false };
-        let step = step(&bucket.limit, state, action, Cost::ONE, now);
-        self.counted = Some((counter, step.state));
+        let step = step(&bucket.limit, count, action, Cost::ONE, now);
+        self.count = Some((counter, step.state));
         let retry_after = RetryAfter::of(step.verdict.outcome);
         if retry_after.is_none() {
             return Ok(());
         }
         let (endpoint, is_dry_run) = (&*bucket.endpoint, bucket.dry_run);
-        shared.log.exceeded(&Exceeded {
+        state.log.record_exceeded(&LimitExceeded {
             client,
             service,
             endpoint,
@@ -217,11 +216,11 @@ impl MessageLimiter {
         if is_dry_run { Ok(()) } else { Err(Close::of(retry_after)) }
     }
 
-    /// Charges a frame by its opcode, for those who read frames: the first of a text or binary
-    /// message is charged, and neither the fragments that follow it nor control frames are.
+    /// Charges a frame by its opcode, for servers that read frames themselves: the first frame of a text or
+    /// binary message is charged; its continuations and control frames are free.
     ///
     /// # Errors
-    /// As [`MessageLimiter::check`].
+    /// Like [`MessageLimiter::check`].
     pub fn check_frame(&mut self, opcode: u8) -> Result<(), Close> {
         match opcode {
             0x0 | 0x8..=0xF => Ok(()),
@@ -232,7 +231,7 @@ impl MessageLimiter {
 
 impl fmt::Debug for MessageLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Connection { service, client, .. } = &self.connection;
+        let ConnectionContext { service, client, .. } = &self.connection;
         f.debug_struct("MessageLimiter")
             .field("service", service)
             .field("client", client)
@@ -240,10 +239,11 @@ impl fmt::Debug for MessageLimiter {
     }
 }
 
-/// Whether a request opens a WebSocket: a whole handshake (RFC 6455), or HTTP/2's CONNECT (RFC 8441). What a
-/// server would not accept is a request like any other, or a single header would have it closed with 4429
-/// where it should be refused. What is there twice counts all the same: some servers read the first line of
-/// it, and some the last.
+/// Whether a request opens a WebSocket: a complete handshake (RFC 6455), or HTTP/2's CONNECT (RFC 8441).
+///
+/// A handshake that a server would not accept is an ordinary request; otherwise a single header would turn a
+/// refusal with 429 into an upgrade that is closed with 4429. Repeated headers count, since some servers read
+/// the first line and some the last.
 pub(crate) fn is_handshake(parts: &Parts) -> bool {
     let headers = &parts.headers;
     match parts.method {

@@ -1,4 +1,4 @@
-//! Each example is started and asked over a socket, as its reader would.
+//! The examples, each started and tested over a socket.
 #![expect(clippy::unwrap_used, reason = "a test helper may panic")]
 
 use futures_util::{SinkExt, StreamExt};
@@ -15,10 +15,10 @@ use tonic::transport::Channel;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-/// A second client, which a server that knows no addresses would take for the first.
+/// A second client. A server that does not see addresses would treat both as one.
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// A running example; it ends with the test.
+/// A running example, killed at the end of the test.
 struct Example {
     address: String,
     _process: Child,
@@ -26,13 +26,13 @@ struct Example {
 
 impl Example {
     async fn start(name: &str) -> Self {
-        // Cargo builds examples beside the folder of the tests.
+        // Cargo builds examples into a sibling of the tests' folder.
         let tests = std::env::current_exe().unwrap();
         let path: PathBuf = tests.parent().unwrap().parent().unwrap().join("examples").join(name);
         let mut process = Command::new(path).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let said = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await.unwrap();
-        let address = said.unwrap().unwrap().strip_prefix("http://").unwrap().to_owned();
+        let line = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await.unwrap();
+        let address = line.unwrap().unwrap().strip_prefix("http://").unwrap().to_owned();
         Self { address, _process: process }
     }
 
@@ -52,9 +52,9 @@ impl Example {
     }
 }
 
-/// Fails with a server that notes no addresses.
+/// Fails when the server does not record addresses.
 #[tokio::test]
-async fn axum_limits_its_login_and_leaves_the_rest() {
+async fn axum_example_limits_only_its_login() {
     let example = Example::start("axum").await;
     for status in [200, 200, 429] {
         assert_eq!(example.status("/login", "").await, status);
@@ -65,7 +65,7 @@ async fn axum_limits_its_login_and_leaves_the_rest() {
 
 /// Fails without a peer in the extensions.
 #[tokio::test]
-async fn hyper_alone_limits_each_address() {
+async fn hyper_example_limits_each_address() {
     let example = Example::start("hyper").await;
     for status in [200, 200, 429] {
         assert_eq!(example.status("/", "").await, status);
@@ -103,16 +103,16 @@ async fn custom_identity_separates_tenants_behind_a_proxy() {
     }
 }
 
-/// How many echoes come back for a hundred messages, and the code that the connection is then closed with.
-async fn flooded(example: &Example) -> (usize, u16) {
+/// Sends a hundred messages; returns the number of echoes and the close code.
+async fn flood(example: &Example) -> (usize, u16) {
     let (mut client, _) = connect_async(format!("ws://{}/", example.address)).await.unwrap();
-    // A ping is free, and a binary message is one like any other.
+    // Pings are free; binary messages count.
     client.send(Message::Ping("hello".into())).await.unwrap();
     for _ in 0..50 {
         client.send(Message::text("hello")).await.unwrap();
         client.send(Message::binary("hello")).await.unwrap();
     }
-    let heard = async {
+    let replies = async {
         let mut echoes = 0;
         loop {
             match client.next().await.unwrap().unwrap() {
@@ -122,29 +122,29 @@ async fn flooded(example: &Example) -> (usize, u16) {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), heard).await.unwrap()
+    tokio::time::timeout(Duration::from_secs(30), replies).await.unwrap()
 }
 
-/// What the guide shows is compiled and run as the example.
+/// Keeps the code in the guide equal to the example that is compiled and tested.
 #[test]
 fn guide_chat_code_equals_the_example() {
     let example = include_str!("../examples/websocket_chat.rs");
     let (_, handlers) = example.split_once("async fn join(").unwrap();
     let (handlers, _) = handlers.split_once("#[tokio::main]").unwrap();
     let guide = include_str!("../../../docs/guide/http.md");
-    assert!(guide.contains(handlers.trim_end()), "copy it anew:\nasync fn join({handlers}");
+    assert!(guide.contains(handlers.trim_end()), "copy it into the guide:\nasync fn join({handlers}");
 }
 
-/// Seen hanging with text alone charged.
+/// Hangs when only text messages are charged.
 #[tokio::test]
 async fn chat_closes_flooding_client() {
-    let (echoes, code) = flooded(&Example::start("websocket_chat").await).await;
-    // What was said last may not have been passed on yet.
+    let (echoes, code) = flood(&Example::start("websocket_chat").await).await;
+    // The last messages may not have been passed on yet.
     assert!(echoes <= 3 && code == 4429, "{echoes} echoes, {code}");
 }
 
-/// Fails with the socket dropped right after the close, by a reset.
+/// Fails with a reset when the socket is dropped right after the close.
 #[tokio::test]
 async fn tungstenite_socket_of_flooding_client_is_closed() {
-    assert_eq!(flooded(&Example::start("tungstenite").await).await, (3, 4429));
+    assert_eq!(flood(&Example::start("tungstenite").await).await, (3, 4429));
 }

@@ -1,8 +1,7 @@
-//! The files in `deploy/fail2ban` and the lines of the log, before the real
-//! `fail2ban-regex`: each of our lines is matched with its address, and nothing that a
-//! client sends is matched with another.
+//! The fail2ban filter and jail in `deploy/fail2ban`, with the real `fail2ban-regex`: each refusal line matches
+//! with its address, and client input never matches with another one.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test's helpers fail and tell")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "test helpers panic with a message")]
 
 use hivemind_core::Timestamp;
 use hivemind_tower::{LogSampling, Refusal, RefusalLog};
@@ -11,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What an attacker would have banned.
+/// The address that an attacker tries to get banned.
 const VICTIM: &str = "198.51.100.1";
 const AT_MS: u64 = 1_794_769_200_123;
 
@@ -19,11 +18,11 @@ fn deployed(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/fail2ban").join(file)
 }
 
-/// The addresses that the shipped filter finds in these lines, each as often as it was
-/// found; none where fail2ban is missing and may be.
+/// The addresses that the shipped filter finds in a log, with repetitions; `None` if fail2ban is not installed
+/// outside of CI.
 fn matched(log: &Path) -> Option<Vec<String>> {
     let output = Command::new("fail2ban-regex")
-        // Nothing is looked up in DNS.
+        // Without DNS lookups.
         .args(["--usedns", "no", "--out", "ip"])
         .arg(log)
         .arg(deployed("filter.d/hivemind.conf"))
@@ -34,12 +33,13 @@ fn matched(log: &Path) -> Option<Vec<String>> {
         println!("skipped: fail2ban-regex is missing; `./test` installs it");
         return None;
     };
-    let (found, told) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
-    assert!(told.is_empty(), "{told}");
+    let (found, errors) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+    assert!(errors.is_empty(), "{errors}");
     Some(found.lines().map(str::to_owned).collect())
 }
 
-/// A log in which these clients were refused, with what they sent as host and path.
+/// A log of refusals, given as address, host and path.
 fn log_of(folder: &Path, refusals: &[(&str, &str, &str)]) -> PathBuf {
     let file = folder.join("refusals.log");
     let log = RefusalLog::appending_to(&file).unwrap();
@@ -69,7 +69,7 @@ fn fail2ban_matches_every_line_with_its_address() {
     assert_eq!(found, expected);
 }
 
-/// Fails with each of space and line feed let through as it is.
+/// Fails when space or line feed is not encoded.
 #[test]
 fn fail2ban_never_matches_address_sent_by_client() {
     let folder = tempfile::tempdir().unwrap();
@@ -87,7 +87,7 @@ fn fail2ban_never_matches_address_sent_by_client() {
             })
             .chain([format!("client_ip={VICTIM}"), VICTIM.to_owned(), format!("<HOST>{VICTIM}")])
             .collect();
-    // Each from a client of its own, or their lines would be left out.
+    // Each from a client of its own, so that sampling leaves no line out.
     let clients: Vec<String> = (0..hostile.len() * 2).map(|number| format!("203.0.113.{number}")).collect();
     let as_host = clients.iter().zip(&hostile).map(|(client, text)| (&**client, &**text, "/"));
     let as_path =
@@ -113,7 +113,7 @@ fn fail2ban_does_not_match_left_out_lines() {
     assert_eq!(found, ["203.0.113.50"; 20]);
 }
 
-/// As `tracing-subscriber` writes events, whose clock is its own.
+/// Events in the default format of `tracing-subscriber`, with its timestamps.
 #[test]
 fn tracing_events_match_only_with_an_address() {
     let folder = tempfile::tempdir().unwrap();
@@ -134,10 +134,9 @@ fn tracing_events_match_only_with_an_address() {
     assert_eq!(found, [["203.0.113.50"; 20], ["2001:db8::/64"; 20]].concat());
 }
 
-/// Where a span is open, `tracing-subscriber` writes it before the target. Fails with the
-/// span's name and fields in the line.
+/// `tracing-subscriber` writes open spans before the target. Fails when the line contains the span.
 #[test]
-fn events_within_a_span_are_matched_too() {
+fn event_within_a_span_matches_the_filter() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("events.log");
     let events = std::sync::Arc::new(std::fs::File::create(&file).unwrap());

@@ -1,4 +1,4 @@
-//! The Rust of the first page, compiled here as it stands there.
+//! The Rust examples of the top-level README, compiled and run.
 
 #![expect(clippy::unwrap_used, reason = "a test helper may panic")]
 
@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 const README: &str = include_str!("../../../README.md");
 const HERE: &str = include_str!("readme.rs");
 
-#[rustfmt::skip] // The page has its own lines.
+#[rustfmt::skip] // The README has its own line breaks.
 fn as_a_library() -> Result<(), Box<dyn Error>> {
     use hivemind_core::{IpLimiter, Rate};
     use std::{net::Ipv4Addr, time::Duration};
@@ -39,7 +39,7 @@ async fn in_axum() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The lines of a function of this file, without their indentation and without the end.
+/// The body of a function in this file, without indentation and without its final expression.
 fn lines_of(function: &str) -> String {
     let (_, rest) = HERE.split_once(&format!("fn {function}()")).unwrap();
     let (body, _) = rest.split_once("{\n").unwrap().1.split_once("    Ok(())\n}").unwrap();
@@ -47,21 +47,21 @@ fn lines_of(function: &str) -> String {
     lines.collect()
 }
 
-// Fails with a changed word in either block of the page.
+// Fails when a word changes in either code block of the README.
 #[test]
 fn readme_rust_examples_equal_the_compiled_code() {
-    // No test has a port of its own.
+    // Tests bind port 0.
     let page = README.replace(":3000\").await", ":0\").await");
     let blocks: Vec<&str> =
         page.split("\n```rust\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();
-    assert_eq!(blocks, [lines_of("as_a_library"), lines_of("in_axum")], "copy them anew");
+    assert_eq!(blocks, [lines_of("as_a_library"), lines_of("in_axum")], "copy them into the README");
 }
 
-// Fails with a rate of nothing, which cannot be made; an address that nobody can listen at.
+// Fails with a rate of zero, which is invalid, and with an address that cannot be bound.
 #[tokio::test]
 async fn readme_rust_examples_run() {
     as_a_library().unwrap();
-    // It serves for ever, unless something was wrong before.
+    // It serves forever unless startup fails.
     let ended = in_axum().now_or_never();
     assert!(ended.is_none(), "{ended:?}");
 }

@@ -1,6 +1,6 @@
-//! The log of refusals in a real file: renamed, removed, and where it cannot be written.
+//! The refusal log in a real file: renamed, removed and not writable.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers fail and tell")]
+#![expect(clippy::unwrap_used, reason = "test helpers panic with a message")]
 
 use hivemind_core::Timestamp;
 use hivemind_tower::{LogSampling, Refusal, RefusalLog};
@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
-/// For whatever has to happen at all.
+/// The deadline of every wait.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn refuse(log: &RefusalLog, address: Option<&str>, path: &str, at_ms: u64) {
@@ -16,7 +16,7 @@ fn refuse(log: &RefusalLog, address: Option<&str>, path: &str, at_ms: u64) {
     log.record(&Refusal { address, host: "example.org", path, at: Timestamp::from_millis(at_ms) });
 }
 
-/// The paths that are told in a file, once everything is written.
+/// The paths in a log file, after a flush.
 fn paths(log: &RefusalLog, file: &Path) -> Vec<String> {
     assert!(log.flush(DEADLINE));
     let text = std::fs::read_to_string(file).unwrap();
@@ -40,7 +40,7 @@ fn refusal_lines_are_appended_to_existing_file() {
 }
 
 #[test]
-fn a_client_without_an_address_has_no_line() {
+fn client_without_address_gets_no_log_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("refusals.log");
     let log = RefusalLog::appending_to(&file).unwrap();
@@ -51,7 +51,7 @@ fn a_client_without_an_address_has_no_line() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "");
 }
 
-/// Fails with the file kept open whatever is at its path.
+/// Fails when the open file is kept after it was renamed.
 #[test]
 fn renamed_or_removed_log_is_reopened_without_loss() {
     let folder = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ fn renamed_or_removed_log_is_reopened_without_loss() {
     refuse(&log, Some("203.0.113.50"), "/after", 1_001);
     assert_eq!(paths(&log, &file), ["/after"]);
     assert_eq!(paths(&log, &rotated), ["/before"]);
-    // As logrotate's `create` does it: another file is at the path already.
+    // As with logrotate's `create`: another file is at the path already.
     std::fs::rename(&file, &rotated).unwrap();
     std::fs::write(&file, "").unwrap();
     refuse(&log, Some("203.0.113.50"), "/created", 1_002);
@@ -81,7 +81,7 @@ fn failed_lines_are_counted_and_next_line_is_whole() {
     std::fs::create_dir(&inner).unwrap();
     let file = inner.join("refusals.log");
     let log = RefusalLog::appending_to(&file).unwrap();
-    // A folder in the file's place: not even root can append to that.
+    // A folder in place of the file: not even root can append to it.
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
     for index in 0..5 {
@@ -99,11 +99,11 @@ fn failed_lines_are_counted_and_next_line_is_whole() {
 fn log_open_error_names_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let error = RefusalLog::appending_to(folder.path().join("none/refusals.log")).unwrap_err().to_string();
-    assert!(error.contains("none/refusals.log") && error.contains("make its folder"), "{error}");
+    assert!(error.contains("none/refusals.log") && error.contains("create its folder"), "{error}");
 }
 
 #[test]
-fn a_flood_leaves_its_first_lines_and_its_number() {
+fn flood_logs_first_lines_and_their_left_out_count() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("refusals.log");
     let sampling = LogSampling::new(NonZeroU32::new(3).unwrap(), Duration::from_secs(60));
@@ -117,12 +117,12 @@ fn a_flood_leaves_its_first_lines_and_its_number() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 5, "{text}");
     assert!(lines[..3].iter().all(|line| line.ends_with("path=/flood status=429")), "{text}");
-    let told = "2026-11-15T19:01:00.000Z RATE_LIMIT_LEFT_OUT client_ip=2001:db8::/64 lines=99997 since=2026-11-15T19:00:00.000Z";
-    assert_eq!(lines[3], told);
+    let left_out = "2026-11-15T19:01:00.000Z RATE_LIMIT_LEFT_OUT client_ip=2001:db8::/64 lines=99997 since=2026-11-15T19:00:00.000Z";
+    assert_eq!(lines[3], left_out);
     assert!(lines[4].ends_with("client_ip=2001:db8::/64 host=example.org path=/next status=429"), "{text}");
 }
 
-/// Fails without the line break after a failure.
+/// Fails without the line break after a failed write.
 #[cfg(target_os = "linux")]
 #[test]
 fn line_after_partial_write_starts_on_a_new_line() {
@@ -141,8 +141,7 @@ fn line_after_partial_write_starts_on_a_new_line() {
     assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 2);
 }
 
-/// A pipe that nobody reads is such a disk. Seen failing (by not ending) with lines
-/// handed over by a call that waits.
+/// A pipe without a reader stands for the disk. Hangs when lines are queued by a call that waits.
 #[cfg(target_os = "linux")]
 #[test]
 fn stalled_disk_does_not_block_requests() {
@@ -159,10 +158,10 @@ fn stalled_disk_does_not_block_requests() {
     }
     assert!(log.lost() > 2_000, "{}", log.lost());
     assert!(!log.flush(Duration::ZERO));
-    drop(reader); // The pipe breaks, and the log can end.
+    drop(reader); // The pipe breaks, so dropping the log ends.
 }
 
-// Fails with standard output written to by a handle of its own, in the middle of others' lines.
+// Fails when the log writes to standard output without its lock, into the lines of other writers.
 #[test]
 fn stdout_line_waits_for_other_writers() {
     let log = RefusalLog::standard_output().unwrap();

@@ -62,7 +62,7 @@ fn spend<'a>(parts: Parts<'a>, limit: &'a Limit) -> Charge<'a> {
 }
 
 #[test]
-fn a_cluster_decides_like_the_model() {
+fn cluster_decides_like_the_model() {
     let (cluster, runtime) = (Cluster::new(), runtime());
     let store = store(cluster.options(), &runtime);
     conforms(|| store.clone());

@@ -87,7 +87,7 @@ fn paused_redis_costs_one_timeout_and_then_nothing() {
 }
 
 #[test]
-fn a_killed_redis_is_found_again_when_it_is_back() {
+fn store_reconnects_after_redis_is_killed_and_restarted() {
     let (mut server, runtime) = (Server::on_socket(&[]), runtime());
     let store = store(options(&server, PATIENCE), &runtime);
     runtime.block_on(async {
@@ -102,7 +102,7 @@ fn a_killed_redis_is_found_again_when_it_is_back() {
 }
 
 #[test]
-fn an_idle_store_sees_that_redis_is_gone() {
+fn idle_store_detects_lost_redis() {
     let (mut server, runtime) = (Server::on_socket(&[]), runtime());
     let store = store(RedisOptions::new(server.url()), &runtime);
     server.kill();
@@ -111,7 +111,7 @@ fn an_idle_store_sees_that_redis_is_gone() {
 }
 
 #[test]
-fn a_store_starts_without_redis_and_takes_it_up_when_it_comes() {
+fn store_starts_without_redis_and_connects_later() {
     let (mut server, runtime) = (Server::on_socket(&[]), runtime());
     server.kill();
     let _ = std::fs::remove_file(server.socket());
@@ -126,7 +126,7 @@ fn a_store_starts_without_redis_and_takes_it_up_when_it_comes() {
 }
 
 #[test]
-fn flushed_data_and_flushed_scripts_are_no_failure() {
+fn flushed_data_and_scripts_are_not_errors() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let store = store(options(&server, SOON), &runtime);
     for flush in [["flushall", "sync"], ["script", "flush"]] {
@@ -138,7 +138,7 @@ fn flushed_data_and_flushed_scripts_are_no_failure() {
 }
 
 #[test]
-fn a_callers_deadline_comes_before_the_time_out() {
+fn earlier_caller_deadline_ends_the_wait() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let store = store(options(&server, SOON), &runtime);
     let limit = limit();
@@ -175,7 +175,7 @@ fn short_caller_deadlines_also_open_the_breaker() {
 }
 
 #[test]
-fn a_counter_of_another_type_fails_its_own_requests_alone() {
+fn key_of_wrong_type_fails_only_its_own_requests() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let store = store(options(&server, SOON), &runtime);
     server.cli(&["rpush", "hivemind:ratelimit:rls:{failure}:client=one:fixed-3600s", "x"]);

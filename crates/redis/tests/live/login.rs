@@ -49,7 +49,7 @@ fn user_with_minimal_rights_connects_and_others_fail() {
 
 /// A cluster of one node, and a master that a sentinel names, let the same user in with one right more each.
 #[test]
-fn clusters_and_sentinels_need_one_right_more() {
+fn cluster_and_sentinel_users_need_one_more_permission() {
     let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +eval +evalsha +get +set +pttl +del +time";
     let started = |more: &'static [&'static str], right: &'static str| {
         Server::on_port(move |port, _| {
@@ -91,7 +91,7 @@ fn server_that_pings_but_cannot_write_is_down() {
 }
 
 #[test]
-fn a_database_can_be_chosen() {
+fn database_in_url_is_used() {
     let server = Server::on_socket(&[]);
     assert!(decides(RedisOptions::new(format!("{}?db=3", server.url()))));
     assert!(server.cli(&["-n", "3", "keys", "*"]).contains("{login}"));
@@ -128,7 +128,7 @@ impl Certificates {
 }
 
 #[test]
-fn tls_with_certificates_on_both_sides() {
+fn tls_requires_valid_certificates_on_both_sides() {
     let certificates = Certificates::new();
     let server = Server::on_port(|port, folder: &Path| {
         let (certificate, key) = certificates.issued();

@@ -25,7 +25,7 @@ pub(crate) fn sentinel(master: u16) -> Server {
 }
 
 #[test]
-fn the_next_master_is_found_by_the_sentinels() {
+fn sentinel_failover_is_followed_to_the_new_master() {
     let mut master = Server::on_port(|port, _| on_port(port, &[]));
     let of = master.port().to_string();
     let replica = Server::on_port(|port, _| on_port(port, &["--replicaof", "127.0.0.1", &of]));

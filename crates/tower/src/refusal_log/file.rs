@@ -1,7 +1,7 @@
-//! A file that lines are appended to, by a thread of its own: a disk that stalls holds
-//! up no request. Before each line it looks whether the file is still the one at its
-//! path, so logrotate may rename it without a signal. What cannot be written is counted
-//! and warned of, and what comes after it begins on a line of its own.
+//! Log file: lines are appended by a thread of its own, so that a stalled disk does not block requests.
+//!
+//! Before each line the thread checks whether the open file is still the one at its path, so logrotate can rename
+//! it without a signal. Lost lines are counted and logged, and the line after a failed write starts on a new line.
 
 use hivemind_core::Timestamp;
 use std::fs::{File, Metadata, OpenOptions};
@@ -12,35 +12,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// How many lines may wait for the disk.
-pub(super) const QUEUE: usize = 1_024;
-/// How long between two warnings about lines that were lost.
-const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
-/// How long the end of a log waits for its disk.
-pub(super) const LAST_WAIT: Duration = Duration::from_secs(2);
+/// The maximum of lines that wait for the disk.
+pub(super) const QUEUE_LINES: usize = 1_024;
+/// The interval between warnings about lost lines.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+/// How long dropping a log waits for the disk.
+pub(super) const SHUTDOWN_WAIT: Duration = Duration::from_secs(2);
 
-/// Why a log of refusals could not be begun.
+/// Why a refusal log cannot be opened.
 ///
 /// ```
 /// use hivemind_tower::RefusalLog;
 ///
 /// let error = RefusalLog::appending_to("/nowhere/at/all").unwrap_err();
-/// assert!(error.to_string().starts_with("cannot append to `/nowhere/at/all`; make its folder"));
+/// assert!(error.to_string().starts_with("cannot append to `/nowhere/at/all`; create its folder"));
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The file cannot be appended to.
-    #[error("cannot append to `{}`; make its folder, and let this process write there: {cause}", .path.display())]
+    /// The file cannot be opened for appending.
+    #[error("cannot append to `{}`; create its folder and let this process write there: {cause}", .path.display())]
     Open {
-        /// Where it was to be.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         cause: io::Error,
     },
-    /// There is no thread to write with.
-    #[error("cannot start the thread that writes refusals; allow this process one more: {0}")]
+    /// The writer thread cannot be started.
+    #[error("cannot start the writer thread of the refusal log; allow this process one more thread: {0}")]
     Thread(#[source] io::Error),
 }
 
@@ -49,7 +49,7 @@ enum Message {
     Flush(SyncSender<()>),
 }
 
-/// The end of the queue that requests hold.
+/// The sending end of the queue.
 #[derive(Debug)]
 pub(super) struct LogFile {
     queue: Option<SyncSender<Message>>,
@@ -59,17 +59,17 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// The file at this path; none: standard output.
+    /// Opens the file at this path, or standard output for `None`.
     pub(super) fn open(path: Option<PathBuf>) -> Result<Self, LogError> {
         let lost = Arc::new(AtomicU64::new(0));
-        let writer = match Writer::open(path.clone(), Arc::clone(&lost)) {
+        let writer = match LogWriter::open(path.clone(), Arc::clone(&lost)) {
             Ok(writer) => writer,
             Err(cause) => {
                 let path = path.unwrap_or_else(|| PathBuf::from("standard output"));
                 return Err(LogError::Open { path, cause });
             }
         };
-        let (queue, messages) = sync_channel(QUEUE);
+        let (queue, messages) = sync_channel(QUEUE_LINES);
         let (alive, ended) = sync_channel::<()>(0);
         let run = move || {
             writer.run(&messages);
@@ -80,10 +80,10 @@ impl LogFile {
         Ok(Self { queue: Some(queue), ended: std::sync::Mutex::new(ended), lost })
     }
 
-    /// Hands a line over. It never waits: with the queue full, the line is lost and counted.
+    /// Queues a line. It never waits: if the queue is full, the line is lost and counted.
     pub(super) fn append(&self, text: String, at: Timestamp) {
-        let handed_over = self.queue.as_ref().is_some_and(|q| q.try_send(Message::Line { text, at }).is_ok());
-        if !handed_over {
+        let is_queued = self.queue.as_ref().is_some_and(|q| q.try_send(Message::Line { text, at }).is_ok());
+        if !is_queued {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -92,12 +92,13 @@ impl LogFile {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Waits until what was handed over is written, and says whether it is. Not if the
-    /// queue is full: then the disk does not answer anyway.
-    pub(super) fn flush(&self, most: Duration) -> bool {
+    /// Waits until the queued lines are written, and returns whether they are. It fails immediately if the queue
+    /// is full, because the disk is stalled then.
+    pub(super) fn flush(&self, timeout: Duration) -> bool {
         let (done, flushed) = sync_channel(1);
-        let asked = self.queue.as_ref().is_some_and(|queue| queue.try_send(Message::Flush(done)).is_ok());
-        asked && flushed.recv_timeout(most).is_ok()
+        let is_requested =
+            self.queue.as_ref().is_some_and(|queue| queue.try_send(Message::Flush(done)).is_ok());
+        is_requested && flushed.recv_timeout(timeout).is_ok()
     }
 }
 
@@ -105,24 +106,24 @@ impl Drop for LogFile {
     fn drop(&mut self) {
         drop(self.queue.take());
         let Ok(ended) = self.ended.get_mut() else { return };
-        if ended.recv_timeout(LAST_WAIT) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!("the last refusals are not written yet: the disk does not answer");
+        if ended.recv_timeout(SHUTDOWN_WAIT) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("refusal log closed with unwritten lines; the disk does not respond");
         }
     }
 }
 
-/// The end of the queue that the thread holds.
-struct Writer {
+/// The receiving end of the queue, in the writer thread.
+struct LogWriter {
     sink: Sink,
-    /// Whether a line may have been written in part.
+    /// Whether the last line may be incomplete.
     is_torn: bool,
     lost: Arc<AtomicU64>,
-    warned: Option<Warned>,
+    warned: Option<LossWarning>,
 }
 
 enum Sink {
-    /// Written to under the process's own lock, a whole line at a time: whoever else writes there so never finds
-    /// itself in the middle of one.
+    /// Written under the process's own lock, one whole line at a time, so that lines of other writers in this
+    /// process do not mix with it.
     Stdout,
     File {
         path: PathBuf,
@@ -131,12 +132,12 @@ enum Sink {
 }
 
 #[derive(Clone, Copy)]
-struct Warned {
+struct LossWarning {
     at: Timestamp,
     lost: u64,
 }
 
-impl Writer {
+impl LogWriter {
     fn open(path: Option<PathBuf>, lost: Arc<AtomicU64>) -> io::Result<Self> {
         let sink = match path {
             None => Sink::Stdout,
@@ -153,9 +154,9 @@ impl Writer {
                     if failed.is_some() {
                         self.lost.fetch_add(1, Ordering::Relaxed);
                     }
-                    self.warn(at, failed.as_ref());
+                    self.warn_of_losses(at, failed.as_ref());
                 }
-                // Whoever asked may have given up waiting.
+                // The requester may have timed out.
                 Message::Flush(done) => drop(done.send(())),
             }
         }
@@ -170,25 +171,25 @@ impl Writer {
         written
     }
 
-    /// Says how many lines were lost: at the first, and then once in a while.
-    fn warn(&mut self, now: Timestamp, cause: Option<&io::Error>) {
+    /// Logs the number of lost lines: at the first loss, and then at most once per interval.
+    fn warn_of_losses(&mut self, now: Timestamp, cause: Option<&io::Error>) {
         let lost = self.lost.load(Ordering::Relaxed);
-        let is_news =
-            self.warned.map_or(lost > 0, |last| lost > last.lost && now.since(last.at) >= BETWEEN_WARNINGS);
-        if is_news {
+        let is_due =
+            self.warned.map_or(lost > 0, |last| lost > last.lost && now.since(last.at) >= WARNING_INTERVAL);
+        if is_due {
             let cause = cause.map_or_else(|| "the disk is too slow".to_owned(), ToString::to_string);
             let path = match &self.sink {
                 Sink::Stdout => Path::new("standard output").display(),
                 Sink::File { path, .. } => path.display(),
             };
-            tracing::warn!(%path, lost, cause, "refusals are missing in the log; fail2ban does not see them");
-            self.warned = Some(Warned { at: now, lost });
+            tracing::warn!(%path, lost, cause, "refusal lines lost; fail2ban does not see these refusals");
+            self.warned = Some(LossWarning { at: now, lost });
         }
     }
 }
 
 impl Sink {
-    /// One call for the line, so that lines of several processes do not mix.
+    /// Writes a line in one call, so that lines of several processes do not mix.
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         match self {
             Self::Stdout => {
@@ -212,7 +213,7 @@ impl Sink {
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
-    // It tells who visits what: not for everybody on the machine.
+    // The lines are personal data: not readable for all users of the machine.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o640);
     options.open(path)
@@ -232,7 +233,7 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Elsewhere an open file cannot be renamed: that there is one is enough.
+/// On other systems an open file cannot be renamed, so any file at the path is the same.
 #[cfg(not(unix))]
 fn is_same(_: &Metadata, _: &Metadata) -> bool {
     true
@@ -242,23 +243,23 @@ fn is_same(_: &Metadata, _: &Metadata) -> bool {
 mod tests {
     use super::*;
 
-    /// Fails with every loss warned of.
+    /// Fails when each loss is logged.
     #[test]
-    fn lost_lines_are_warned_of_first_and_then_once_a_minute() {
+    fn lost_lines_warn_first_and_then_once_a_minute() {
         let folder = tempfile::tempdir().unwrap();
         let events = folder.path().join("events");
         let sink = Arc::new(File::create(&events).unwrap());
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(sink).finish();
         let lost = Arc::new(AtomicU64::new(0));
-        let mut writer = Writer::open(Some(folder.path().join("log")), Arc::clone(&lost)).unwrap();
+        let mut writer = LogWriter::open(Some(folder.path().join("log")), Arc::clone(&lost)).unwrap();
         tracing::subscriber::with_default(subscriber, || {
             for (second, losses, warnings) in
                 [(0, 0, 0), (1, 1, 1), (2, 1, 1), (60, 500, 1), (61, 0, 2), (200, 0, 2), (201, 1, 3)]
             {
                 lost.fetch_add(losses, Ordering::Relaxed);
-                writer.warn(Timestamp::from_millis(second * 1_000), None);
-                let told = std::fs::read_to_string(&events).unwrap();
-                assert_eq!(told.lines().count(), warnings, "at {second} s: {told}");
+                writer.warn_of_losses(Timestamp::from_millis(second * 1_000), None);
+                let logged = std::fs::read_to_string(&events).unwrap();
+                assert_eq!(logged.lines().count(), warnings, "at {second} s: {logged}");
             }
         });
         assert!(std::fs::read_to_string(&events).unwrap().contains("lost=503"));

@@ -1,18 +1,19 @@
-//! The text of a line. What a client sent is percent-encoded until it can neither end
-//! its field nor begin another line, and every percent sign in a field is ours: decoded
-//! once, a field is exactly what was sent, unless it ends in `<cut>`.
+//! Text of a log line.
+//!
+//! Client input is percent-encoded, so it cannot end its field or start another line, and every percent sign in a
+//! field was written by the encoder: decoded once, a field is exactly what was sent, unless it ends in `<cut>`.
 
-use super::sample::{LeftOut, Whose};
+use super::sampler::{LeftOutLines, LogSubject};
 use super::{Key, Refusal};
 use hivemind_core::Timestamp;
 use std::fmt::Write;
 
-const LONGEST_HOST: usize = 255;
-const LONGEST_PATH: usize = 1_024;
-/// Where a field was too long. Its brackets are always encoded in what a client sent.
+const MAX_HOST_LEN: usize = 255;
+const MAX_PATH_LEN: usize = 1_024;
+/// Marks a field that was too long. Its brackets are always encoded in client input.
 const CUT: &str = "<cut>";
 
-/// The time and the space that a line of a file begins with.
+/// The line with a timestamp, for the file.
 pub(super) fn with_time(at: Timestamp, message: &str) -> String {
     let mut line = String::with_capacity(message.len() + 26);
     push_time(&mut line, at);
@@ -22,27 +23,27 @@ pub(super) fn with_time(at: Timestamp, message: &str) -> String {
     line
 }
 
-/// The line that fail2ban reads, without its time.
-pub(super) fn refused(refusal: &Refusal<'_>) -> String {
+/// The line that fail2ban parses, without the timestamp.
+pub(super) fn refusal(refusal: &Refusal<'_>) -> String {
     let mut line = String::with_capacity(
-        96 + refusal.host.len().min(LONGEST_HOST) + refusal.path.len().min(LONGEST_PATH),
+        96 + refusal.host.len().min(MAX_HOST_LEN) + refusal.path.len().min(MAX_PATH_LEN),
     );
     line.push_str("RATE_LIMIT client_ip=");
     push_client(&mut line, refusal.address);
     line.push_str(" host=");
-    push_encoded(&mut line, refusal.host, LONGEST_HOST);
+    push_encoded(&mut line, refusal.host, MAX_HOST_LEN);
     line.push_str(" path=");
-    push_encoded(&mut line, refusal.path, LONGEST_PATH);
+    push_encoded(&mut line, refusal.path, MAX_PATH_LEN);
     line.push_str(" status=429");
     line
 }
 
-/// The line that fail2ban does not read: it begins with another word.
-pub(super) fn left_out(left_out: &LeftOut) -> String {
+/// The number of left-out lines. fail2ban does not parse it, because it has another keyword.
+pub(super) fn left_out(left_out: &LeftOutLines) -> String {
     let mut line = String::from("RATE_LIMIT_LEFT_OUT client_ip=");
-    match left_out.whose {
-        Whose::Client(client) => push_client(&mut line, client),
-        Whose::All => line.push('*'),
+    match left_out.subject {
+        LogSubject::Client(client) => push_client(&mut line, client),
+        LogSubject::All => line.push('*'),
     }
     // Writing to a string cannot fail.
     let _ = write!(line, " lines={} since=", left_out.lines);
@@ -57,8 +58,8 @@ fn push_client(line: &mut String, client: Key) {
     };
 }
 
-fn push_encoded(line: &mut String, text: &str, most: usize) {
-    let end = line.len() + most;
+fn push_encoded(line: &mut String, text: &str, max_len: usize) {
+    let end = line.len() + max_len;
     for byte in text.bytes() {
         let is_plain = byte.is_ascii_alphanumeric()
             || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'/' | b':' | b'[' | b']');
@@ -70,7 +71,7 @@ fn push_encoded(line: &mut String, text: &str, most: usize) {
     }
 }
 
-/// As RFC 3339 has it, in UTC, to the millisecond.
+/// RFC 3339 in UTC with milliseconds.
 fn push_time(line: &mut String, at: Timestamp) {
     let millis = at.as_nanos() / 1_000_000;
     let (days, of_day) = (millis / 86_400_000, millis % 86_400_000);
@@ -80,8 +81,8 @@ fn push_time(line: &mut String, at: Timestamp) {
     let _ = write!(line, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z");
 }
 
-/// The date of a day since 1970, by Hinnant's `civil_from_days`: years begin in March
-/// there, so that the day that may be missing is the last.
+/// The date of a day since 1970, by Hinnant's `civil_from_days`. Its years begin in March, so that the leap day
+/// is the last day.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
@@ -104,7 +105,7 @@ mod tests {
 
     fn line(address: Option<&str>, host: &str, path: &str) -> String {
         let address = address.map(|text| text.parse().unwrap());
-        refused(&Refusal { address, host, path, at: Timestamp::EPOCH })
+        refusal(&Refusal { address, host, path, at: Timestamp::EPOCH })
     }
 
     #[test]
@@ -119,18 +120,18 @@ mod tests {
 
     #[test]
     fn left_out_line_has_its_own_keyword() {
-        let client = Whose::Client(Some("203.0.113.50".parse().unwrap()));
-        for (whose, told) in [(client, "203.0.113.50"), (Whose::All, "*")] {
-            let line = left_out(&LeftOut { whose, lines: 7, since: at(951_782_400_000) });
+        let client = LogSubject::Client(Some("203.0.113.50".parse().unwrap()));
+        for (subject, name) in [(client, "203.0.113.50"), (LogSubject::All, "*")] {
+            let line = left_out(&LeftOutLines { subject, lines: 7, since: at(951_782_400_000) });
             let expected =
-                format!("RATE_LIMIT_LEFT_OUT client_ip={told} lines=7 since=2000-02-29T00:00:00.000Z");
+                format!("RATE_LIMIT_LEFT_OUT client_ip={name} lines=7 since=2000-02-29T00:00:00.000Z");
             assert_eq!(line, expected);
         }
     }
 
     /// From `date -u -d @N`.
     #[test]
-    fn dates_are_right_around_leap_days_and_centuries() {
+    fn timestamps_are_correct_around_leap_days_and_centuries() {
         for (seconds, date) in [
             (0, "1970-01-01T00:00:00"),
             (68_255_999, "1972-02-29T23:59:59"),
@@ -145,7 +146,7 @@ mod tests {
         }
     }
 
-    /// Texts made of what could end a field or a line.
+    /// Texts of characters that could end a field or a line.
     fn hostile() -> impl Strategy<Value = String> {
         prop_oneof![
             "[ =%\"'\\\\\r\n\t/a<>\u{0}\u{7f}\u{85}\u{2028}é]{0,40}",
@@ -170,8 +171,8 @@ mod tests {
     }
 
     proptest! {
-        /// Fails with each of space, `=`, `%`, line feed and the brackets of `<cut>`
-        /// let through as they are, and without the bound.
+        /// Fails when any of space, `=`, `%`, line feed and the brackets of `<cut>` is not encoded, and without
+        /// the bound.
         #[test]
         fn hostile_text_stays_in_its_field_and_can_be_decoded(host in hostile(), path in hostile()) {
             let line = line(Some("203.0.113.50"), &host, &path);
@@ -179,14 +180,14 @@ mod tests {
             prop_assert!(line.len() < 1_400, "{} bytes", line.len());
             let fields: Vec<_> = line.split(' ').collect();
             prop_assert_eq!(fields.len(), 5);
-            for (field, name, sent, most) in
-                [(fields[2], "host=", &host, LONGEST_HOST), (fields[3], "path=", &path, LONGEST_PATH)]
+            for (field, name, sent, max_len) in
+                [(fields[2], "host=", &host, MAX_HOST_LEN), (fields[3], "path=", &path, MAX_PATH_LEN)]
             {
                 let value = field.strip_prefix(name).unwrap();
                 prop_assert!(!value.contains('='));
                 if let Some(begun) = value.strip_suffix(CUT) {
                     prop_assert!(sent.as_bytes().starts_with(&decoded(begun)));
-                    prop_assert!((most - 2..=most).contains(&begun.len()), "cut too early");
+                    prop_assert!((max_len - 2..=max_len).contains(&begun.len()), "cut too early");
                 } else {
                     prop_assert_eq!(decoded(value), sent.as_bytes());
                 }

@@ -1,10 +1,10 @@
-//! How many refusals are told: so many of each client in a window, and of all in a second.
+//! Sampling options: lines per client and window, and lines per second of all clients.
 
 use hivemind_core::Timestamp;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// How many lines of each client are written in which time, and how many of all of them.
+/// How many lines are written per client and window, and per second of all clients together.
 ///
 /// ```
 /// use hivemind_tower::{LogSampling, RefusalLog};
@@ -23,17 +23,16 @@ pub struct LogSampling {
 }
 
 impl LogSampling {
-    /// The first lines of a client in each window of this length. Take your jail's
-    /// `maxretry` and `findtime`: fewer lines, and fail2ban would never see enough.
-    /// Of all clients together, 1,000 lines a second.
+    /// Writes the `first` lines of a client in each `window`. Use your jail's `maxretry` and `findtime`: with
+    /// fewer lines fail2ban would never ban. All clients together get 1,000 lines per second.
     #[must_use]
     pub const fn new(first: NonZeroU32, window: Duration) -> Self {
         const THOUSAND: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
         Self { first, window, per_second: THOUSAND }
     }
 
-    /// The same with another bound on the lines of all clients together in each second. What
-    /// is over it is counted and told; such a client is banned later.
+    /// Bounds the lines per second of all clients together. Lines over the bound are counted and reported; their
+    /// clients are banned later.
     ///
     /// ```
     /// # use hivemind_tower::LogSampling;
@@ -47,13 +46,13 @@ impl LogSampling {
         Self { per_second: lines, ..self }
     }
 
-    pub(super) fn is_over(self, since: Timestamp, now: Timestamp) -> bool {
-        // A clock that was set back by more than a window would else silence a client for as long.
+    pub(super) fn is_expired(self, since: Timestamp, now: Timestamp) -> bool {
+        // Otherwise a clock that was set back by more than a window would silence a client for that long.
         now.since(since) >= self.window || since.since(now) >= self.window
     }
 }
 
-/// 20 lines in 60 seconds, as in the jail that is shipped in `deploy/fail2ban`.
+/// 20 lines in 60 seconds, as in the jail in `deploy/fail2ban`.
 impl Default for LogSampling {
     fn default() -> Self {
         const TWENTY: NonZeroU32 = NonZeroU32::MIN.saturating_add(19);

@@ -1,8 +1,10 @@
-//! The event for those who watch for floods. It is told as seldom as the lines are, by counts of its
-//! own: refusals of a dry run and of messages have events and no lines, and must cost nobody a line.
+//! Security events: one for each refusal, for monitoring of floods.
+//!
+//! They are sampled like the lines, with counts of their own: refusals in dry run and of WebSocket messages have
+//! events but no lines, and must not use up the lines of a client.
 
 use super::RefusalLog;
-use super::sample::{LeftOut, Whose};
+use super::sampler::{LeftOutLines, LogSubject};
 use crate::bucket::Bucket;
 use crate::client::Client;
 use crate::retry_after::RetryAfter;
@@ -10,10 +12,10 @@ use hivemind_core::Timestamp;
 
 const TARGET: &str = "hivemind::security";
 
-/// A refusal, or what a dry run would have refused.
-pub(crate) struct Exceeded<'a> {
+/// A limit that was exceeded; in dry run the request passed nevertheless.
+pub(crate) struct LimitExceeded<'a> {
     pub(crate) client: &'a Client,
-    /// The service as its layer calls it.
+    /// The name that the layer gives the service.
     pub(crate) service: &'a str,
     pub(crate) endpoint: &'a str,
     pub(crate) bucket: &'a Bucket,
@@ -23,25 +25,25 @@ pub(crate) struct Exceeded<'a> {
 }
 
 impl RefusalLog {
-    /// Tells it to those who watch, or counts it where they have heard enough of this address.
-    pub(crate) fn exceeded(&self, exceeded: &Exceeded<'_>) {
+    /// Emits the event, or counts it if this address has enough events already.
+    pub(crate) fn record_exceeded(&self, exceeded: &LimitExceeded<'_>) {
         if !tracing::enabled!(target: TARGET, tracing::Level::WARN) {
             return;
         }
-        // By the address: names can be made up, one for each refusal.
+        // Sampled by address, because a client can make up a name for each request.
         let address = exceeded.client.address();
-        let sampled = self.security.count(address, exceeded.at);
+        let sample = self.security.record(address, exceeded.at);
         let (own, others): (Vec<_>, Vec<_>) =
-            sampled.left_out.iter().partition(|left_out| left_out.whose == Whose::Client(address));
-        others.into_iter().for_each(tell_left_out);
-        if sampled.is_written {
-            tell(exceeded, own.iter().map(|left_out| left_out.lines).sum());
+            sample.left_out.iter().partition(|left_out| left_out.subject == LogSubject::Client(address));
+        others.into_iter().for_each(log_left_out);
+        if sample.is_written {
+            emit(exceeded, own.iter().map(|left_out| left_out.lines).sum());
         }
     }
 }
 
-fn tell(exceeded: &Exceeded<'_>, left_out: u64) {
-    let Exceeded { client, service, endpoint, bucket, is_dry_run, .. } = *exceeded;
+fn emit(exceeded: &LimitExceeded<'_>, left_out: u64) {
+    let LimitExceeded { client, service, endpoint, bucket, is_dry_run, .. } = *exceeded;
     let retry_after = match exceeded.retry_after {
         Some(RetryAfter::Seconds(seconds)) => Some(seconds.get()),
         _ => None,
@@ -60,11 +62,11 @@ fn tell(exceeded: &Exceeded<'_>, left_out: u64) {
     );
 }
 
-/// Of a client whose next event is not to be waited for, or of all over the bound.
-pub(super) fn tell_left_out(left_out: &LeftOut) {
-    let client = match left_out.whose {
-        Whose::Client(address) => Some(Client::by_address(address)),
-        Whose::All => None,
+/// Reports events that were left out and are not part of a later event.
+pub(super) fn log_left_out(left_out: &LeftOutLines) {
+    let client = match left_out.subject {
+        LogSubject::Client(address) => Some(Client::by_address(address)),
+        LogSubject::All => None,
     };
     tracing::warn!(
         target: TARGET,

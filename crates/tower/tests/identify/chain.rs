@@ -1,4 +1,4 @@
-//! The chain: which step names the client, and by which name.
+//! The identity chain: which source names the client, and how.
 
 use crate::request;
 use hivemind_tower::{Client, ClientAddress, Identity, IdentitySource, error::IdentityError};
@@ -34,7 +34,7 @@ fn first_matching_identity_source_names_the_client() {
 }
 
 #[test]
-fn the_order_the_names_and_the_steps_are_yours() {
+fn identity_sources_and_their_order_are_configurable() {
     let steps = [
         IdentitySource::api_key_id_in("X-Team").unwrap(),
         IdentitySource::session_in("sid", "X-Sid").unwrap(),
@@ -46,14 +46,14 @@ fn the_order_the_names_and_the_steps_are_yours() {
     assert_eq!(named(&[("cookie", b"sid=abc"), ("x-team", b"red")]), "apikey:red");
     assert_eq!(named(&[("cookie", b"hivemind_session=no; sid=abc")]), format!("session:{ABC}"));
     assert_eq!(named(&[("x-sid", b"abc")]), format!("session:{ABC}"));
-    // The closure found nothing but an empty text.
+    // The closure returned an empty text.
     assert_eq!(named(&[("authorization", b"Bearer abc")]), "ip:203.0.113.9");
     let (request, ()) = http::Request::get("/acme").body(()).unwrap().into_parts();
     assert_eq!(identity.identify(&request, None).name(), "custom:tenant:acme");
 }
 
 #[test]
-fn only_a_client_that_is_known_by_its_address_needs_no_guard() {
+fn client_is_by_address_only_without_other_identity() {
     let by_session = identify(&Identity::default(), &[("x-session-id", b"abc")]);
     assert!(!by_session.is_by_address());
     assert_eq!(by_session.address(), Some(PEER.into()));
@@ -82,7 +82,7 @@ fn empty_value_and_other_scheme_identify_no_client() {
 }
 
 #[test]
-fn a_scheme_is_read_in_any_case_and_a_cookie_in_any_line() {
+fn auth_scheme_is_case_insensitive_and_cookie_lines_merge() {
     for value in ["Bearer abc", "bearer abc", "BEARER   abc "] {
         assert_eq!(named(&[("authorization", value.as_bytes())]), format!("bearer:{ABC}"), "{value}");
     }
@@ -95,7 +95,7 @@ fn a_scheme_is_read_in_any_case_and_a_cookie_in_any_line() {
     );
 }
 
-/// Fails with the first of several lines taken.
+/// Fails when the first of several lines is used.
 #[test]
 fn contradicting_headers_and_second_cookie_are_ignored() {
     for (name, one, other) in [
@@ -124,23 +124,23 @@ fn overlong_credential_identifies_no_client() {
 
 #[test]
 fn invalid_identity_source_errors_name_the_remedy() {
-    let nobody = |_: &http::request::Parts| None;
+    let no_identity = |_: &http::request::Parts| None;
     let errors = [
         IdentitySource::session_in("a b", "x-sid").unwrap_err(),
         IdentitySource::session_in("", "x-sid").unwrap_err(),
         IdentitySource::session_in("sid", "x sid").unwrap_err(),
         IdentitySource::api_key_id_in("").unwrap_err(),
-        IdentitySource::custom("", nobody).unwrap_err(),
-        IdentitySource::custom("a:b", nobody).unwrap_err(),
-        IdentitySource::custom(&"l".repeat(17), nobody).unwrap_err(),
+        IdentitySource::custom("", no_identity).unwrap_err(),
+        IdentitySource::custom("a:b", no_identity).unwrap_err(),
+        IdentitySource::custom(&"l".repeat(17), no_identity).unwrap_err(),
     ];
     for error in errors {
         let text = error.to_string();
-        assert!(text.contains("; take") || text.contains("; write"), "{text}");
+        assert!(text.contains("; use") || text.contains("; write"), "{text}");
     }
-    let twice = ["a", "b", "a"].map(|layer| IdentitySource::custom(layer, nobody).unwrap());
-    let error = Identity::new(twice, ClientAddress::peer()).unwrap_err();
-    assert_eq!(error, IdentityError::Twice { name: "custom:a:".into() });
+    let duplicate = ["a", "b", "a"].map(|layer| IdentitySource::custom(layer, no_identity).unwrap());
+    let error = Identity::new(duplicate, ClientAddress::peer()).unwrap_err();
+    assert_eq!(error, IdentityError::Duplicate { name: "custom:a:".into() });
 }
 
 /// Values that try to look like another layer's name, and plain garbage.
@@ -154,8 +154,7 @@ fn values() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Fails with a session's name given without its prefix, and with an odd
-    /// API key id told as it is.
+    /// Fails when a session has no prefix in its name, and when an unusual API key id is not hashed.
     #[test]
     fn hostile_client_name_is_prefixed_and_bounded(value in values(), step in 0..4_usize) {
         let header = ["x-session-id", "authorization", "x-api-key-id", "x-tenant"][step];

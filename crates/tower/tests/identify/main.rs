@@ -1,6 +1,6 @@
-//! Who a request comes from, hostile headers included.
+//! Client identification, including hostile headers.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers fail and tell")]
+#![expect(clippy::unwrap_used, reason = "test helpers panic with a message")]
 
 mod chain;
 mod oracle;
@@ -8,7 +8,7 @@ mod trust;
 
 use http::request::Parts;
 
-/// A request with these header lines, in their order.
+/// A request with these header lines, in order.
 fn request(lines: &[(&str, &[u8])]) -> Parts {
     let mut builder = http::Request::get("/");
     for (name, value) in lines {

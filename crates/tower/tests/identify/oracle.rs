@@ -1,13 +1,12 @@
-//! The walk beside the crate `real-ip`, which reads the same headers in its own way.
+//! Client addresses compared with the crate `real-ip`, an independent implementation.
 //!
-//! Where the two differ on purpose, the generator or the question says so:
-//! - real-ip ignores a header with garbage anywhere in it; we stop where the garbage is.
-//!   So it is asked about the hops right of the last garbage.
-//! - It skips a hop without an address (`for=unknown`), and believes what is left of it;
-//!   for us that is garbage.
-//! - It reads the first line of a header only; it gets all lines joined.
-//! - It reads no port and no zone in `X-Forwarded-For`, keeps mapped addresses as they
-//!   are, and takes an empty list element for garbage: it gets the hop's plain address.
+//! The generator compensates for intended differences:
+//! - real-ip ignores a header with an invalid hop anywhere; we stop at the invalid hop. So it gets only the hops
+//!   right of the last invalid one.
+//! - It skips a hop without an address (`for=unknown`) and trusts the hops left of it; for us it is invalid.
+//! - It reads only the first line of a header; it gets all lines joined.
+//! - It does not parse ports and zones in `X-Forwarded-For`, keeps IPv4-mapped addresses, and rejects empty list
+//!   elements; it gets the plain address of each hop.
 
 use crate::request;
 use hivemind_core::ClientIp;
@@ -18,15 +17,15 @@ use std::net::IpAddr;
 
 const TRUSTED: [&str; 3] = ["10.0.0.0/8", "192.0.2.128/25", "2001:db8:ff::/48"];
 
-/// A hop as it is written in each header, and as it is meant; none for garbage.
+/// A hop in the syntax of each header, and the address that it stands for; `None` if it is invalid.
 #[derive(Clone, Debug)]
 struct Hop {
-    meant: Option<IpAddr>,
+    address: Option<IpAddr>,
     xff: String,
     forwarded: String,
 }
 
-/// Addresses on both sides of the trusted networks' edges.
+/// Addresses on both sides of the trusted networks' bounds.
 fn addresses() -> impl Strategy<Value = IpAddr> {
     let edges = [
         "10.0.0.0",
@@ -42,13 +41,13 @@ fn addresses() -> impl Strategy<Value = IpAddr> {
         "2001:db8:fe::1",
         "2001:db8:100::",
     ];
-    // Trusted ones thrice, or no walk would get far.
+    // Trusted addresses are more frequent, so that walks are long enough.
     let trusted = prop::sample::select(vec!["10.0.0.1", "192.0.2.200", "2001:db8:ff::1"]);
     prop_oneof![3 => trusted, 2 => prop::sample::select(edges.to_vec())]
         .prop_map(|text| text.parse().unwrap())
 }
 
-fn good_hops() -> impl Strategy<Value = Hop> {
+fn valid_hops() -> impl Strategy<Value = Hop> {
     (addresses(), 0..5_u8).prop_map(|(address, form)| {
         let is_v6 = address.is_ipv6();
         let bracketed = if is_v6 { format!("[{address}]") } else { address.to_string() };
@@ -67,23 +66,23 @@ fn good_hops() -> impl Strategy<Value = Hop> {
             3 => format!("for={node};by=\"\\\"\\\\\""),
             _ => format!("for={node}"),
         };
-        Hop { meant: Some(address), xff, forwarded }
+        Hop { address: Some(address), xff, forwarded }
     })
 }
 
-fn garbage() -> impl Strategy<Value = Hop> {
+fn invalid_hops() -> impl Strategy<Value = Hop> {
     let texts = ["unknown", "_x", "1.2.3", "for", "\"", "10.0.0.1;", "\\\"", "[::1", "10.0.0.1 10.0.0.2"];
     prop::sample::select(texts.to_vec()).prop_map(|text| {
         let forwarded = if text == "unknown" { "for=unknown".into() } else { format!("{text}=") };
-        Hop { meant: None, xff: text.into(), forwarded }
+        Hop { address: None, xff: text.into(), forwarded }
     })
 }
 
 fn hops() -> impl Strategy<Value = Vec<Hop>> {
-    prop::collection::vec(prop_oneof![8 => good_hops(), 1 => garbage()], 0..8)
+    prop::collection::vec(prop_oneof![8 => valid_hops(), 1 => invalid_hops()], 0..8)
 }
 
-/// What real-ip says about plain hops, in this header.
+/// The client address according to real-ip, for plain hops in this header.
 fn oracle(header: ForwardingHeader, hops: &[IpAddr], peer: IpAddr) -> Option<IpAddr> {
     let (name, plain): (_, Vec<_>) = match header {
         ForwardingHeader::Forwarded => (
@@ -104,11 +103,11 @@ fn oracle(header: ForwardingHeader, hops: &[IpAddr], peer: IpAddr) -> Option<IpA
 }
 
 proptest! {
-    /// Fails with the walk begun at the left, with the header read whoever the
-    /// peer is, with garbage skipped, with quotes or escapes not minded, with mapped
-    /// addresses kept, and with only the last line read.
+    /// Fails when the walk starts at the left, when the header of an untrusted peer is read, when invalid hops are
+    /// skipped, when quotes or escapes are ignored, when mapped addresses are kept, and when only the last line is
+    /// read.
     #[test]
-    fn the_walk_ends_where_real_ip_ends(
+    fn client_address_equals_real_ip_crate(
         hops in hops(),
         line_breaks in any::<u8>(),
         peer in addresses(),
@@ -131,8 +130,8 @@ proptest! {
         let address = ClientAddress::behind_proxies(TRUSTED, header).unwrap();
         let ours = Identity::by_address(address).identify(&request(&sent), Some(peer)).address();
 
-        let mut good: Vec<_> = hops.iter().rev().map_while(|hop| hop.meant).collect();
-        good.reverse();
-        prop_assert_eq!(ours, oracle(header, &good, peer).map(ClientIp::from), "{:?}", lines);
+        let mut valid: Vec<_> = hops.iter().rev().map_while(|hop| hop.address).collect();
+        valid.reverse();
+        prop_assert_eq!(ours, oracle(header, &valid, peer).map(ClientIp::from), "{:?}", lines);
     }
 }

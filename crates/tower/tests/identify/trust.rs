@@ -1,4 +1,4 @@
-//! Which address a request comes from: trusted proxies, hops, and what clients forge.
+//! Client addresses: trusted proxies, hops and forged headers.
 
 use crate::request;
 use hivemind_core::Ipv6Prefix;
@@ -13,7 +13,7 @@ fn proxies(header: ForwardingHeader) -> ClientAddress {
     ClientAddress::behind_proxies(["10.0.0.0/8", "2001:db8:ff::/48"], header).unwrap()
 }
 
-/// The name of the client that `peer` forwards for with these header lines.
+/// The address of the client behind `peer`, according to these header lines.
 fn client(address: &ClientAddress, peer: &str, lines: &[(&str, &str)]) -> String {
     let lines: Vec<_> = lines.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     let identity = Identity::by_address(address.clone());
@@ -42,7 +42,7 @@ fn headers_are_ignored_for_the_address_by_default() {
     assert_eq!(client(&ClientAddress::default(), "a Unix socket", &lines), "unknown");
 }
 
-/// Fails with the header read whoever the peer is.
+/// Fails when the header of an untrusted peer is read.
 #[test]
 fn only_the_configured_header_of_a_trusted_peer_is_read() {
     let lines = [("x-forwarded-for", "198.51.100.7")];
@@ -54,9 +54,9 @@ fn only_the_configured_header_of_a_trusted_peer_is_read() {
     assert_eq!(client(&proxies(XFF), PROXY, &[("forwarded", "for=198.51.100.7")]), PROXY);
 }
 
-/// Fails with the walk begun at the left.
+/// Fails when the walk starts at the left.
 #[test]
-fn the_first_untrusted_address_from_the_right_is_the_client() {
+fn first_untrusted_address_from_the_right_is_the_client() {
     for (line, named) in [
         ("198.51.100.7", "198.51.100.7"),
         ("198.51.100.7, 203.0.113.9", "203.0.113.9"),
@@ -79,7 +79,7 @@ fn the_first_untrusted_address_from_the_right_is_the_client() {
 }
 
 #[test]
-fn garbage_ends_the_walk_at_the_last_good_hop_or_the_peer() {
+fn invalid_hop_ends_the_walk_at_last_valid_hop_or_peer() {
     for garbage in [
         "unknown",
         "_hidden",
@@ -103,13 +103,13 @@ fn garbage_ends_the_walk_at_the_last_good_hop_or_the_peer() {
     ] {
         assert_eq!(by_xff(garbage), PROXY, "{garbage}");
         assert_eq!(by_xff(&format!("198.51.100.7, {garbage}, 10.0.0.2")), "10.0.0.2", "{garbage}");
-        // Left of the client it is what the client sent, and nobody reads it.
+        // Left of the client's address is client input, which is not read.
         assert_eq!(by_xff(&format!("{garbage}, 203.0.113.9")), "203.0.113.9", "{garbage}");
     }
 }
 
 #[test]
-fn ports_brackets_and_zones_are_taken_off() {
+fn address_parsing_strips_ports_brackets_and_zones() {
     for (node, named) in [
         ("203.0.113.9:4711", "203.0.113.9"),
         ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
@@ -126,9 +126,9 @@ fn ports_brackets_and_zones_are_taken_off() {
     assert_eq!(client(&site, PROXY, &[("x-forwarded-for", "2001:db8:1:2::3")]), "2001:db8:1::/48");
 }
 
-/// Each of RFC 7239's own examples is among them.
+/// Includes the examples of RFC 7239.
 #[test]
-fn forwarded_is_read_to_the_letter() {
+fn forwarded_header_parsing_follows_rfc_7239() {
     for (line, named) in [
         ("for=192.0.2.43", "192.0.2.43"),
         ("For=\"[2001:db8:cafe::17]:4711\"", "2001:db8:cafe::/64"),
@@ -145,7 +145,7 @@ fn forwarded_is_read_to_the_letter() {
         ("for=198.51.100.7, by=\"x, for=203.0.113.1\";for=10.0.0.2", "198.51.100.7"),
         ("for=192.0.2.43;by=\"a\\\"b,c\\\\\"", "192.0.2.43"),
         ("for=\"192.0\\.2.43\"", "192.0.2.43"),
-        // Not to the letter, so garbage.
+        // Violations of the grammar.
         ("for=192.0.2.43:80", PROXY),
         ("for=[2001:db8::1]", PROXY),
         ("for=\"2001:db8::1\"", PROXY),
@@ -162,9 +162,9 @@ fn forwarded_is_read_to_the_letter() {
     }
 }
 
-/// Fails with commas looked for from the left, quotes open.
+/// Fails when commas are searched from the left.
 #[test]
-fn an_open_quote_hides_nothing_that_a_proxy_appends() {
+fn open_quote_hides_no_hop_that_a_proxy_appends() {
     for forged in
         ["for=\"", "for=\"198.51.100.7", "for=198.51.100.7;by=\"", "\"", "for=\"\\", "\\\"", "\"\\\"\\"]
     {
@@ -177,7 +177,7 @@ fn an_open_quote_hides_nothing_that_a_proxy_appends() {
 }
 
 #[test]
-fn hops_are_counted_from_the_right_whatever_their_addresses() {
+fn trusted_hops_are_counted_from_the_right() {
     let line = [("x-forwarded-for", "198.51.100.7, 203.0.113.9, 192.0.2.1")];
     for (hops, named) in [(1, "192.0.2.1"), (2, "203.0.113.9"), (3, "198.51.100.7"), (4, "198.51.100.7")] {
         let address = ClientAddress::behind_hops(hops, XFF).unwrap();
@@ -190,7 +190,7 @@ fn hops_are_counted_from_the_right_whatever_their_addresses() {
     assert_eq!(client(&address, "a Unix socket", &[("x-forwarded-for", "x")]), "unknown");
 }
 
-/// Fails without each of the two bounds.
+/// Fails without either of the two bounds.
 #[test]
 fn forwarded_header_reading_is_bounded() {
     let many = format!("203.0.113.9{}", ", 10.0.0.2".repeat(32));
@@ -198,7 +198,7 @@ fn forwarded_header_reading_is_bounded() {
     assert_eq!(by_xff(&many.replacen(", 10.0.0.2", "", 1)), "203.0.113.9");
     let long = format!("203.0.113.9, 10.0.0.3{}, 10.0.0.2", " ".repeat(4_200));
     assert_eq!(by_xff(&long), "10.0.0.2", "bytes");
-    // Half an address is none, wherever the bound cuts it.
+    // An address that the bound cuts is never used.
     for spaces in 4_050..4_096 {
         let line = format!("10.0.0.7, 203.0.113.9{}, 10.0.0.2", " ".repeat(spaces));
         assert!(["203.0.113.9", "10.0.0.2"].contains(&by_xff(&line).as_str()), "{spaces}");
@@ -259,7 +259,7 @@ fn legacy_leftmost_warns_once_at_construction() {
             client(&address, PROXY, &[("x-forwarded-for", "203.0.113.9")]);
         }
     });
-    let told = std::fs::read_to_string(&events).unwrap();
-    assert_eq!(told.lines().count(), 1, "{told}");
-    assert!(told.contains("WARN") && told.contains("trusted_proxies"), "{told}");
+    let log = std::fs::read_to_string(&events).unwrap();
+    assert_eq!(log.lines().count(), 1, "{log}");
+    assert!(log.contains("WARN") && log.contains("trusted_proxies"), "{log}");
 }

@@ -1,4 +1,4 @@
-//! What the client gets.
+//! Responses: headers, refusals and gRPC.
 
 use crate::support::{START_SECONDS, Server, api, bucket, builder, clock, hello, limiter};
 use bytes::Bytes;
@@ -48,7 +48,7 @@ async fn refusal_is_problem_with_retry_after_and_skips_service() {
         "retry_after": 10,
     });
     assert_eq!(problem, expected);
-    assert_eq!(server.asked(), 1);
+    assert_eq!(server.calls(), 1);
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn refusal_is_text_if_preferred_or_configured() {
 }
 
 #[tokio::test]
-async fn an_answer_of_your_own_is_completed_with_the_headers() {
+async fn custom_refusal_gets_limit_headers_and_retry_after() {
     let own = builder(api(bucket(1, 1)), &clock()).custom_body(|decision| {
         let text = format!("slow down, {}", decision.client().name());
         let mut response = Response::new(Bytes::from(text));
@@ -111,7 +111,7 @@ async fn header_families_can_be_selected_and_retry_after_stays() {
 }
 
 #[tokio::test]
-async fn reset_header_can_be_a_span() {
+async fn reset_header_counts_from_now_if_configured() {
     let limiter = builder(api(bucket(1, 30)), &clock()).reset_delta().build().unwrap();
     let server = Server::start(&limiter).await;
     server.get("/").await;
@@ -120,7 +120,7 @@ async fn reset_header_can_be_a_span() {
     assert_eq!(answer.header("ratelimit"), Some(r#""api";r=28;t=2"#));
 }
 
-/// Fails with the content type alone as the sign of gRPC.
+/// Fails when the content type alone identifies gRPC.
 #[tokio::test]
 async fn only_grpc_calls_get_a_grpc_refusal() {
     use http::{Method, Request, Version};

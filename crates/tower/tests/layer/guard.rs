@@ -1,14 +1,14 @@
-//! The guard of an address, charged beside whatever its clients call themselves.
+//! The address guard, charged in addition to the clients of an address.
 
 use crate::support::{Server, api, bucket, clock, limiter};
 use hivemind_tower::{Limits, PartialLimit, ServiceLimits};
 use std::net::Ipv4Addr;
 
-async fn ask_as(server: &Server, token: usize) -> crate::support::Answer {
+async fn ask_as(server: &Server, token: usize) -> crate::support::TestResponse {
     server.ask("GET /", &[("Authorization", &format!("Bearer {token}"))]).await
 }
 
-/// Fails with the guard left out of the batch.
+/// Fails when the guard is not part of the batch.
 #[tokio::test]
 async fn client_with_made_up_tokens_is_limited_by_address_guard() {
     let server = Server::start(&limiter(Limits::new().platform(bucket(1, 2)), &clock())).await;
@@ -23,13 +23,13 @@ async fn client_with_made_up_tokens_is_limited_by_address_guard() {
 }
 
 #[tokio::test]
-async fn a_client_known_by_its_address_is_charged_to_no_guard() {
+async fn client_identified_by_address_is_not_charged_to_guard() {
     let limits = api(bucket(1, 5)).ip_guard(bucket(1, 1));
     let server = Server::start(&limiter(limits, &clock())).await;
     assert_eq!(server.statuses(6, "/").await, [200, 200, 200, 200, 200, 429]);
 }
 
-/// Fails with two batches, the client's own decided first.
+/// Fails with two batches, the client's own first.
 #[tokio::test]
 async fn request_refused_by_guard_spends_nothing_of_its_client() {
     let clock = clock();
@@ -39,11 +39,11 @@ async fn request_refused_by_guard_spends_nothing_of_its_client() {
         assert_eq!(ask_as(&server, 1).await.status, 429);
     }
     clock.advance(std::time::Duration::from_secs(1));
-    assert_eq!(ask_as(&server, 1).await.remaining(), 4, "one back, one spent");
+    assert_eq!(ask_as(&server, 1).await.remaining(), 4, "one earned, one spent");
 }
 
 #[tokio::test]
-async fn the_guard_is_one_over_all_services_and_can_be_switched_off() {
+async fn address_guard_spans_services_and_can_be_disabled() {
     let limits = |limits: Limits| limits.platform(bucket(1, 5));
     for (limits, third) in [
         (limits(Limits::new()).ip_guard(PartialLimit::per_second(1).burst(2)), 429),
@@ -59,7 +59,7 @@ async fn the_guard_is_one_over_all_services_and_can_be_switched_off() {
     }
 }
 
-// Fails with one guard for everything, wide enough for the most generous limit.
+// Fails with a single global guard that admits the widest limit.
 #[tokio::test]
 async fn strict_endpoint_guard_is_ten_times_its_own_limit() {
     let api = ServiceLimits::new("api").endpoint("POST /login", bucket(1, 3));
@@ -74,7 +74,7 @@ async fn strict_endpoint_guard_is_ten_times_its_own_limit() {
     let answer = login(30).await;
     assert_eq!(answer.status, 429);
     assert_eq!(answer.header("ratelimit-policy"), Some(r#""address";q=10;w=1"#));
-    // It is that endpoint's alone, and that address's.
+    // It applies to that endpoint and address only.
     assert_eq!(ask_as(&server, 31).await.status, 200);
     let elsewhere = server.ask_from(Ipv4Addr::new(127, 0, 0, 2), "POST /login", &[]).await;
     assert_eq!(elsewhere.status, 200);
@@ -82,7 +82,7 @@ async fn strict_endpoint_guard_is_ten_times_its_own_limit() {
 
 #[tokio::test]
 async fn configured_guard_applies_unless_limit_is_stricter() {
-    // Ten times the limit is faster than the guard, so that the guard is what holds.
+    // Ten times the limit is wider than the guard, so the guard applies.
     let limits = api(bucket(1, 5)).ip_guard(bucket(1, 60));
     let server = Server::start(&limiter(limits, &clock())).await;
     let mut passed = 0;

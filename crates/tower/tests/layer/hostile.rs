@@ -1,25 +1,26 @@
-//! What clients send to be taken for somebody else, or for nobody twice: over a socket, through hyper's
-//! parser and the layer. Whose bucket a request was charged to is seen by what is left of it.
+//! Hostile headers that try to change the client, over a socket, through hyper's parser and the layer. The
+//! remaining budget shows which bucket a request was charged to.
 
 use crate::support::{Server, api, bucket, builder, clock};
 use hivemind_tower::{ClientAddress, ForwardingHeader, Identity, IdentitySource};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-/// Our proxy, and somebody who reaches the server past it.
+/// The trusted proxy.
 const PROXY: Ipv4Addr = Ipv4Addr::LOCALHOST;
+/// A client that bypasses the proxy.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const BURST: u64 = 1_000;
 
 type Headers<'a> = &'a [(&'a str, &'a str)];
 
-/// A server whose buckets are told apart by how much is left in them.
-struct Told {
+/// A server and the expected charges of each bucket.
+struct BucketProbe {
     server: Server,
     spent: HashMap<String, u64>,
 }
 
-impl Told {
+impl BucketProbe {
     async fn start(address: ClientAddress) -> Self {
         let limits = api(bucket(1, 1_000)).without_ip_guard();
         let steps = [IdentitySource::session(), IdentitySource::bearer(), IdentitySource::api_key_id()];
@@ -31,16 +32,16 @@ impl Told {
         Self::start(ClientAddress::behind_proxies(["127.0.0.1/32", "10.0.0.0/8"], header).unwrap()).await
     }
 
-    /// Asks, and expects to be charged to the bucket that is `whose`.
-    async fn charged(&mut self, from: Ipv4Addr, headers: Headers<'_>, whose: &str) {
+    /// Sends a request and checks that it is charged to the bucket of `client`.
+    async fn check_charge(&mut self, from: Ipv4Addr, headers: Headers<'_>, client: &str) {
         let answer = self.server.ask_from(from, "GET /", headers).await;
-        let spent = self.spent.entry(whose.to_owned()).or_default();
+        let spent = self.spent.entry(client.to_owned()).or_default();
         *spent += 1;
-        assert_eq!((answer.status, answer.remaining()), (200, BURST - *spent), "{whose}: {headers:?}");
+        assert_eq!((answer.status, answer.remaining()), (200, BURST - *spent), "{client}: {headers:?}");
     }
 }
 
-/// Fails with the header read whoever the peer is.
+/// Fails when the header of an untrusted peer is read.
 #[tokio::test]
 async fn direct_client_cannot_choose_its_bucket_by_headers() {
     for address in [
@@ -48,8 +49,8 @@ async fn direct_client_cannot_choose_its_bucket_by_headers() {
         ClientAddress::behind_proxies(["127.0.0.1/32"], ForwardingHeader::XForwardedFor).unwrap(),
         ClientAddress::behind_proxies(["127.0.0.1/32"], ForwardingHeader::Forwarded).unwrap(),
     ] {
-        let mut told = Told::start(address).await;
-        told.charged(PROXY, &[], "127.0.0.1").await;
+        let mut probe = BucketProbe::start(address).await;
+        probe.check_charge(PROXY, &[], "127.0.0.1").await;
         for headers in [
             &[("X-Forwarded-For", "127.0.0.1")] as Headers<'_>,
             &[("X-Forwarded-For", "203.0.113.9"), ("X-Forwarded-For", "127.0.0.1")],
@@ -58,17 +59,17 @@ async fn direct_client_cannot_choose_its_bucket_by_headers() {
             &[("X-Real-IP", "127.0.0.1"), ("True-Client-IP", "127.0.0.1"), ("CF-Connecting-IP", "127.0.0.1")],
             &[("X-Session-ID", ""), ("Authorization", "Bearer "), ("X-API-Key-ID", "")],
         ] {
-            told.charged(STRANGER, headers, "127.0.0.2").await;
+            probe.check_charge(STRANGER, headers, "127.0.0.2").await;
         }
     }
 }
 
 #[tokio::test]
 async fn client_behind_proxy_is_the_address_the_proxy_saw() {
-    let mut told = Told::behind_proxy(ForwardingHeader::XForwardedFor).await;
+    let mut probe = BucketProbe::behind_proxy(ForwardingHeader::XForwardedFor).await;
     let hops = |count: usize| vec!["198.51.100.1"; count].join(", ");
-    // Each ends with what the proxy appended.
-    for (line, whose) in [
+    // Each line ends with the hop that the proxy appended.
+    for (line, client) in [
         ("203.0.113.9", "203.0.113.9"),
         ("127.0.0.1, 203.0.113.9", "203.0.113.9"),
         ("198.51.100.1, 203.0.113.9, 10.1.2.3", "203.0.113.9"),
@@ -90,21 +91,21 @@ async fn client_behind_proxy_is_the_address_the_proxy_saw() {
         ("198.51.100.1, unknown, 10.1.2.3", "10.1.2.3"),
         ("198.51.100.1, garbage, 10.1.2.3", "10.1.2.3"),
     ] {
-        told.charged(PROXY, &[("X-Forwarded-For", line)], whose).await;
+        probe.check_charge(PROXY, &[("X-Forwarded-For", line)], client).await;
     }
     let lines = [
         ("X-Forwarded-For", "198.51.100.1"),
         ("X-Forwarded-For", "203.0.113.9"),
         ("x-forwarded-for", "10.1.2.3"),
     ];
-    told.charged(PROXY, &lines, "203.0.113.9").await;
-    told.charged(PROXY, &[("Forwarded", "for=203.0.113.9")], "the proxy").await;
+    probe.check_charge(PROXY, &lines, "203.0.113.9").await;
+    probe.check_charge(PROXY, &[("Forwarded", "for=203.0.113.9")], "the proxy").await;
 }
 
 #[tokio::test]
 async fn open_quote_in_forwarded_does_not_hide_proxy_hops() {
-    let mut told = Told::behind_proxy(ForwardingHeader::Forwarded).await;
-    for (line, whose) in [
+    let mut probe = BucketProbe::behind_proxy(ForwardingHeader::Forwarded).await;
+    for (line, client) in [
         ("for=203.0.113.9", "203.0.113.9"),
         ("FOR=203.0.113.9;proto=https;by=10.0.0.1", "203.0.113.9"),
         ("for=\"203.0.113.9:4711\"", "203.0.113.9"),
@@ -118,23 +119,24 @@ async fn open_quote_in_forwarded_does_not_hide_proxy_hops() {
         ("for=198.51.100.1, for=unknown", "the proxy"),
         ("for=198.51.100.1, for=\"_gazonk:80\", for=10.1.2.3", "10.1.2.3"),
     ] {
-        told.charged(PROXY, &[("Forwarded", line)], whose).await;
+        probe.check_charge(PROXY, &[("Forwarded", line)], client).await;
     }
-    told.charged(
-        PROXY,
-        &[("Forwarded", "for=\"198.51.100.1"), ("Forwarded", "for=203.0.113.9")],
-        "203.0.113.9",
-    )
-    .await;
-    told.charged(PROXY, &[("X-Forwarded-For", "203.0.113.9")], "the proxy").await;
+    probe
+        .check_charge(
+            PROXY,
+            &[("Forwarded", "for=\"198.51.100.1"), ("Forwarded", "for=203.0.113.9")],
+            "203.0.113.9",
+        )
+        .await;
+    probe.check_charge(PROXY, &[("X-Forwarded-For", "203.0.113.9")], "the proxy").await;
 }
 
 #[tokio::test]
 async fn repeated_or_overlong_credential_identifies_no_client() {
-    let mut told = Told::start(ClientAddress::peer()).await;
+    let mut probe = BucketProbe::start(ClientAddress::peer()).await;
     let long = "x".repeat(9_000);
     let bearer = format!("Bearer {long}");
-    for (headers, whose) in [
+    for (headers, client) in [
         (&[("X-API-Key-ID", "team-7")] as Headers<'_>, "team-7"),
         (&[("X-API-Key-ID", "team-7"), ("X-API-Key-ID", "team-7")], "team-7"),
         (&[("X-API-Key-ID", "team-7"), ("X-API-Key-ID", "team-8")], "127.0.0.2"),
@@ -151,6 +153,6 @@ async fn repeated_or_overlong_credential_identifies_no_client() {
         (&[("Cookie", "hivemind_session=a; hivemind_session=b")], "session a"),
         (&[("X-Session-ID", "team-7"), ("X-API-Key-ID", "team-7")], "session team-7"),
     ] {
-        told.charged(STRANGER, headers, whose).await;
+        probe.check_charge(STRANGER, headers, client).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Which limit holds for a request, and whose bucket is charged.
+//! Limits of a request: inheritance, endpoints, scopes and the bucket that is charged.
 
 use crate::support::{Server, api, bucket, clock, limiter};
 use hivemind_tower::error::{LimiterError, LimitsError};
@@ -71,14 +71,14 @@ async fn endpoint_matches_method_and_path_and_has_own_bucket() {
         let answer = server.ask(request, &[]).await;
         assert_eq!((answer.status, answer.remaining()), (200, left), "{request}");
     }
-    // As its server reads it: encoding a letter is no way around.
+    // An encoded letter does not bypass the endpoint.
     assert_eq!(server.ask("POST /%6Cogin", &[]).await.status, 429);
     let refused = server.ask("POST /login", &[]).await;
     assert_eq!(refused.header("ratelimit-policy"), Some(r#""api POST /login";q=1;w=1"#));
 }
 
 #[tokio::test]
-async fn clients_and_services_have_buckets_of_their_own() {
+async fn each_client_and_service_has_its_own_bucket() {
     let limiter = limiter(Limits::new().platform(bucket(1, 1)), &clock());
     let server = Server::start(&limiter).await;
     let other = axum::Router::new().fallback(|| async { "other" }).layer(limiter.layer("other"));
@@ -97,9 +97,9 @@ async fn clients_and_services_have_buckets_of_their_own() {
     assert_eq!(server.ask_from(Ipv4Addr::new(127, 0, 0, 3), "GET /", &[]).await.status, 200);
 }
 
-/// Fails with the service's own name in the global bucket's key.
+/// Fails when the key of the global bucket contains the service.
 #[tokio::test]
-async fn a_global_scope_is_one_bucket_over_all_services() {
+async fn global_scope_shares_one_bucket_over_all_services() {
     let limiter = limiter(Limits::new().platform(bucket(1, 2)).global_scope(), &clock());
     let server = Server::start(&limiter).await;
     let other = axum::Router::new().fallback(|| async { "other" }).layer(limiter.layer("other"));
@@ -110,7 +110,7 @@ async fn a_global_scope_is_one_bucket_over_all_services() {
 }
 
 #[tokio::test]
-async fn each_level_can_have_its_algorithm() {
+async fn each_level_can_set_its_own_algorithm() {
     let clock = clock();
     let window = PartialLimit::new().requests(2).window(Duration::from_secs(60));
     let service = ServiceLimits::new("api")
@@ -120,8 +120,8 @@ async fn each_level_can_have_its_algorithm() {
     assert_eq!(server.statuses(3, "/").await, [200, 200, 429]);
     assert_eq!(server.statuses(3, "/bucket").await, [200, 200, 429]);
     clock.advance(Duration::from_secs(30));
-    assert_eq!(server.statuses(1, "/").await, [429], "a window's count stands until its end");
-    assert_eq!(server.statuses(2, "/bucket").await, [200, 429], "a bucket has earned one");
+    assert_eq!(server.statuses(1, "/").await, [429], "a window keeps its count until it ends");
+    assert_eq!(server.statuses(2, "/bucket").await, [200, 429], "the bucket has earned one token");
     clock.advance(Duration::from_secs(30));
     assert_eq!(server.statuses(3, "/").await, [200, 200, 429]);
 }
@@ -156,6 +156,6 @@ fn invalid_limits_errors_name_place_and_remedy() {
     else {
         panic!("a name of 65 letters names a service")
     };
-    assert_eq!(name, long[..64], "and is not told at any length");
+    assert_eq!(name, long[..64], "and is cut to 64 characters");
     assert!(RateLimiter::new(with(ServiceLimits::new(name))).is_ok());
 }

@@ -1,4 +1,4 @@
-//! The layer before real servers, asked over real sockets, by a clock that stands still.
+//! The layer in front of real servers, over real sockets, with a manual clock.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test helper may panic")]
 
 mod answers;

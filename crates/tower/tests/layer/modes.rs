@@ -1,4 +1,4 @@
-//! Delay, dry run and the switch.
+//! Delay mode, dry run, disabling, and readiness.
 
 use crate::support::{Server, api, bucket, builder, clock, limiter};
 use axum::extract::ConnectInfo;
@@ -13,22 +13,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-/// What a limiter held back, in order; it waits for nobody.
-fn held_back(limits: Limits, clock: &ManualClock) -> (RateLimiter, Arc<Mutex<Vec<Duration>>>) {
+/// A limiter whose sleeper only records the delays, in order.
+fn recording_limiter(limits: Limits, clock: &ManualClock) -> (RateLimiter, Arc<Mutex<Vec<Duration>>>) {
     let held = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&held);
+    let recorded = Arc::clone(&held);
     let limiter = builder(limits, clock).sleeper(move |delay| {
-        noted.lock().unwrap().push(delay);
+        recorded.lock().unwrap().push(delay);
         std::future::ready(())
     });
     (limiter.build().unwrap(), held)
 }
 
-/// nginx: `rate=10r/s burst=5`, and `delay=2` beside.
+/// As nginx with `rate=10r/s burst=5`, without and with `delay=2`.
 #[tokio::test]
 async fn delayed_requests_wait_like_nginx_without_nodelay() {
     for (after, delays) in [(0, vec![100, 200, 300, 400, 500]), (2, vec![100, 200, 300])] {
-        let (limiter, held) = held_back(api(bucket(10, 6).delay(after)), &clock());
+        let (limiter, held) = recording_limiter(api(bucket(10, 6).delay(after)), &clock());
         let server = Server::start(&limiter).await;
         assert_eq!(server.statuses(7, "/").await, [200, 200, 200, 200, 200, 200, 429]);
         let delays: Vec<_> = delays.into_iter().map(Duration::from_millis).collect();
@@ -36,11 +36,11 @@ async fn delayed_requests_wait_like_nginx_without_nodelay() {
     }
 }
 
-/// Fails with a delay that counts from the tokens left in whole.
+/// Fails when the delay is computed from whole tokens.
 #[tokio::test]
-async fn a_delay_is_exact_to_parts_of_a_token() {
+async fn delay_accounts_for_fractions_of_a_token() {
     let clock = clock();
-    let (limiter, held) = held_back(api(bucket(10, 6).delay(0)), &clock);
+    let (limiter, held) = recording_limiter(api(bucket(10, 6).delay(0)), &clock);
     let server = Server::start(&limiter).await;
     server.get("/").await;
     clock.advance(Duration::from_millis(30));
@@ -48,7 +48,7 @@ async fn a_delay_is_exact_to_parts_of_a_token() {
     assert_eq!(*held.lock().unwrap(), [Duration::from_millis(70)]);
 }
 
-/// By tokio's own timer, whose clock is paused and leaps to the end of what all tasks wait for.
+/// With tokio's paused clock, which advances to the next timer when all tasks wait.
 #[tokio::test(start_paused = true)]
 async fn delayed_request_holds_no_thread_and_runs_after_its_delay() {
     let limiter = builder(api(bucket(1, 3).delay(0)), &clock()).build().unwrap();
@@ -82,7 +82,7 @@ async fn dry_run_counts_passes_and_sets_its_header() {
     let answer = server.get("/").await;
     assert_eq!((answer.status, answer.header("x-ratelimit-dry-run")), (200, Some("refused")));
     assert_eq!(answer.remaining(), 0);
-    assert_eq!(server.asked(), 2);
+    assert_eq!(server.calls(), 2);
     assert_eq!(server.statuses(2, "/hard").await, [200, 429]);
 }
 
@@ -100,16 +100,16 @@ async fn disabled_limiter_passes_all_without_headers() {
     limiter.reload(&api(bucket(1, 1)).enabled(false)).unwrap();
     assert_eq!(server.statuses(2, "/").await, [200, 200]);
     limiter.reload(&api(bucket(1, 1))).unwrap();
-    assert_eq!(server.statuses(1, "/").await, [429], "what was spent before is spent");
+    assert_eq!(server.statuses(1, "/").await, [429], "spent budget stays spent");
     clock.advance(Duration::from_secs(1));
     assert_eq!(server.statuses(2, "/").await, [200, 429]);
 }
 
 /// A service that is never ready.
 #[derive(Clone)]
-struct Busy;
+struct NeverReady;
 
-impl Service<Request<Empty<Bytes>>> for Busy {
+impl Service<Request<Empty<Bytes>>> for NeverReady {
     type Response = Response<Empty<Bytes>>;
     type Error = Infallible;
     type Future = std::future::Ready<Result<Self::Response, Infallible>>;
@@ -119,15 +119,15 @@ impl Service<Request<Empty<Bytes>>> for Busy {
     }
 
     fn call(&mut self, _: Request<Empty<Bytes>>) -> Self::Future {
-        panic!("a service that is not ready was asked")
+        panic!("the service is not ready")
     }
 }
 
-/// Seen hanging with the layer ready only when its service is.
+/// Hangs when the layer is ready only if its service is.
 #[tokio::test]
 async fn refusal_is_immediate_and_pass_waits_for_readiness() {
     let limiter = limiter(api(bucket(1, 1)), &clock());
-    let service = limiter.layer("api").layer(Busy);
+    let service = limiter.layer("api").layer(NeverReady);
     let mut passed = std::pin::pin!(service.clone().oneshot(Request::new(Empty::new())));
     let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(passed.as_mut().poll(cx).is_pending()));
     assert!(waits.await);

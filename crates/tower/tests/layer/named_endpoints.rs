@@ -1,4 +1,4 @@
-//! Endpoints with a name: one bucket for several methods, and told by that name.
+//! Named endpoints: one bucket for several methods, reported under that name.
 
 use crate::support::{Server, bucket, clock, limiter};
 use hivemind_tower::error::LimitsError;
@@ -8,7 +8,7 @@ fn api() -> ServiceLimits {
     ServiceLimits::new("api").limit(bucket(1, 50))
 }
 
-// Fails with a bucket for each pattern, named by it.
+// Fails when each pattern has a bucket of its own.
 #[tokio::test]
 async fn methods_of_named_endpoint_share_a_bucket() {
     let export = api().named_endpoint("export", ["POST", "PUT"], "/users/{id}/export", bucket(1, 2));
@@ -18,7 +18,7 @@ async fn methods_of_named_endpoint_share_a_bucket() {
     assert_eq!(server.ask("PUT /users/2/export", &[]).await.remaining(), 0);
     let refused = server.ask("POST /users/3/export", &[]).await;
     assert_eq!((refused.status, refused.body.contains("\"api export\"")), (429, true), "{}", refused.body);
-    assert_eq!(server.get("/users/1/export").await.remaining(), 49, "another method is not in it");
+    assert_eq!(server.get("/users/1/export").await.remaining(), 49, "another method has another bucket");
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn endpoint_with_method_beats_one_without() {
 }
 
 #[test]
-fn a_counter_stays_with_the_name_when_its_path_changes() {
+fn named_endpoint_keeps_its_counter_when_its_path_changes() {
     let named = |path| Limits::new().service(api().named_endpoint("export", ["POST"], path, bucket(1, 2)));
     let limiter = RateLimiter::new(named("/export")).unwrap();
     limiter.reload(&named("/v2/export")).unwrap();
@@ -44,7 +44,7 @@ fn a_counter_stays_with_the_name_when_its_path_changes() {
     assert!(all.iter().any(|limit| limit.endpoint == "export"), "{all:?}");
 }
 
-// Fails with the check of names left out, so that `*` was the service's own bucket.
+// Fails without the name check: `*` would be the service's own bucket.
 #[test]
 fn invalid_or_duplicate_endpoint_name_is_rejected() {
     let check = |limits: Limits| limits.check().unwrap_err();
@@ -53,9 +53,9 @@ fn invalid_or_duplicate_endpoint_name_is_rejected() {
         let error = check(Limits::new().service(service));
         assert!(matches!(&error, LimitsError::EndpointName { service, .. } if service == "api"), "{error}");
     }
-    let twice = api().named_endpoint("a", ["GET"], "/a", PartialLimit::new());
-    let error = check(Limits::new().service(twice.named_endpoint("a", ["GET"], "/b", PartialLimit::new())));
-    assert!(error.to_string().contains("another one has it"), "{error}");
+    let first = api().named_endpoint("a", ["GET"], "/a", PartialLimit::new());
+    let error = check(Limits::new().service(first.named_endpoint("a", ["GET"], "/b", PartialLimit::new())));
+    assert!(error.to_string().contains("another endpoint has this name"), "{error}");
     let crossed = api().named_endpoint("a", ["GET", "PUT"], "/{a}", PartialLimit::new());
     let error =
         check(Limits::new().service(crossed.named_endpoint("b", ["PUT"], "/{b}", PartialLimit::new())));

@@ -1,5 +1,5 @@
-//! The traces recorded from nginx's `limit_req`, through the layer and over a socket: each of
-//! their clients by its own API key id, each event at its own time.
+//! Traces recorded from nginx's `limit_req`, replayed through the layer over a socket: one API key id per client,
+//! with the recorded times.
 
 use crate::support::{Server, api, bucket, clock, limiter};
 use hivemind_core::Timestamp;
@@ -9,10 +9,10 @@ fn whole(number: &Value) -> u32 {
     format!("{}", number.as_f64().unwrap()).parse().unwrap()
 }
 
-/// Those with two limits in one place are held by core's test: a request has one bucket here. Seen failing
-/// with a burst that is nginx's own and not one more.
+/// Traces with two limits are replayed by core's test, because a request has one bucket here. Fails with nginx's
+/// burst, which has to be one more here.
 #[tokio::test]
-async fn every_recorded_event_of_one_limit_is_decided_as_nginx_did() {
+async fn recorded_nginx_events_pass_the_layer_like_nginx() {
     let data: Value =
         serde_json::from_str(include_str!("../../../core/tests/data/nginx_limit_req.json")).unwrap();
     let mut events = 0;
@@ -26,18 +26,18 @@ async fn every_recorded_event_of_one_limit_is_decided_as_nginx_did() {
         for event in trace["events"].as_array().unwrap() {
             let key = event[1].as_str().unwrap();
             if key.is_empty() {
-                continue; // nginx limits no empty key; here nobody has one.
+                continue; // nginx does not limit an empty key; here a client cannot have one.
             }
             clock.set(Timestamp::from_millis(event[0].as_u64().unwrap()));
             let answer = server.ask("GET /", &[("X-API-Key-ID", key)]).await;
-            let told = format!("{}: {event} got {answer:?}", trace["name"]);
-            assert_eq!(answer.status, if event[2].as_bool().unwrap() { 200 } else { 429 }, "{told}");
+            let message = format!("{}: {event} got {answer:?}", trace["name"]);
+            assert_eq!(answer.status, if event[2].as_bool().unwrap() { 200 } else { 429 }, "{message}");
             if let Some(remaining) = event[3].as_u64() {
-                assert_eq!(answer.remaining(), remaining, "{told}");
+                assert_eq!(answer.remaining(), remaining, "{message}");
             }
             if let Some(wait_ms) = event[4].as_u64() {
                 let seconds = wait_ms.div_ceil(1_000).max(1).to_string();
-                assert_eq!(answer.header("retry-after"), Some(seconds.as_str()), "{told}");
+                assert_eq!(answer.header("retry-after"), Some(seconds.as_str()), "{message}");
             }
             events += 1;
         }

@@ -1,20 +1,20 @@
-//! A service behind the layer that has room for so many at once.
+//! Readiness of an inner service with a concurrency limit.
 
+use crate::stores::{StalledStore, seed};
 use crate::support::{api, bucket, builder, clock, hello, limiter, request_from};
-use hivemind_core::store::{Charge, Context, KeySeed, Store, StoreError, Verdicts};
 use http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tower::limit::ConcurrencyLimitLayer;
 use tower::{Layer, Service, ServiceExt};
 
-/// Seen panicking in tower's limit, which was asked without having said that it is ready.
+/// Panics in tower's concurrency limit when a clone counts as ready.
 #[tokio::test]
 async fn cloned_service_is_not_ready() {
     let limiter = limiter(api(bucket(1, 5)), &clock());
     let mut service = limiter.layer("api").layer(ConcurrencyLimitLayer::new(1).layer(hello()));
     for _ in 0..2 {
-        // As many layers do: what is ready goes with the request, and a clone of it stays.
+        // As many layers do: the ready service handles the request, and a clone stays.
         service.ready().await.unwrap();
         let clone = service.clone();
         let mut ready = std::mem::replace(&mut service, clone);
@@ -22,25 +22,12 @@ async fn cloned_service_is_not_ready() {
     }
 }
 
-/// Never answers.
-struct Silent;
-
-impl Store for Silent {
-    async fn decide(&self, _: &[Charge<'_>], _: Context) -> Result<Verdicts, StoreError> {
-        std::future::pending().await
-    }
-
-    async fn forget(&self, _: &Charge<'_>) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
-
-/// Seen hanging with the service that was ready kept for the whole wait. What is left of the layer's
-/// service lives on, as under a buffer: it may not keep the room either.
+/// Hangs when the ready service is kept during the delay. The service that stays in the layer must release its
+/// permit too, since it may live on, for example in a buffer.
 #[tokio::test(start_paused = true)]
 async fn delayed_request_does_not_hold_service_readiness() {
     let builder = || builder(api(bucket(1, 3).delay(0)), &clock()).sleeper(|_| std::future::pending());
-    let store = builder().store(Arc::new(Silent), KeySeed::from_cluster_id("test"));
+    let store = builder().store(Arc::new(StalledStore::default()), seed());
     for (limiter, undelayed) in [(builder().build().unwrap(), 1), (store.build().unwrap(), 0)] {
         let inner = ConcurrencyLimitLayer::new(1).layer(hello());
         let mut service = limiter.layer("api").layer(inner.clone());

@@ -1,4 +1,4 @@
-//! Limits that change under traffic.
+//! Reload of limits under traffic.
 
 use crate::support::{Server, api, bucket, builder, clock, limiter};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ async fn changed_limit_continues_from_used_budget() {
         assert_eq!(server.get("/").await.remaining(), left);
     }
     limiter.reload(&api(bucket(1, 20))).unwrap();
-    assert_eq!(server.get("/").await.remaining(), 3, "more room, and nothing in it yet");
+    assert_eq!(server.get("/").await.remaining(), 3, "a larger burst starts with the old tokens");
     limiter.reload(&api(bucket(1, 2))).unwrap();
     let answer = server.get("/").await;
     assert_eq!(
@@ -36,8 +36,8 @@ async fn invalid_limits_change_nothing_on_reload() {
     assert_eq!(limiter.effective_limits(), before);
 }
 
-/// Each request is met by a reload half-way, while its client is identified. Fails with the
-/// guard taken from a second load of the limits.
+/// Each request triggers a reload while its client is identified. Fails when the guard comes from a second load
+/// of the limits.
 #[tokio::test]
 async fn request_never_mixes_old_and_new_limits() {
     let limits = |burst: u32| Limits::new().platform(bucket(1, burst)).ip_guard(bucket(1, burst));
@@ -46,7 +46,7 @@ async fn request_never_mixes_old_and_new_limits() {
     let reload = IdentitySource::custom("reload", move |_| {
         let burst = 1_000 + reloads.fetch_add(1, Ordering::SeqCst);
         limiter.get().unwrap().reload(&limits(burst)).unwrap();
-        Some("somebody".to_owned())
+        Some("one".to_owned())
     });
     let identity = Identity::new([reload.unwrap()], ClientAddress::peer()).unwrap();
     let limiter = builder(limits(999), &clock()).identity(identity).build().unwrap();
@@ -57,8 +57,8 @@ async fn request_never_mixes_old_and_new_limits() {
         Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
     });
     let service = limiter.layer("api").layer(inner);
-    for met in 0..50 {
+    for request in 0..50 {
         let response = service.clone().oneshot(Request::new(Empty::new())).await.unwrap();
-        assert_eq!(response.headers()["x-ratelimit-remaining"], (998 - met).to_string());
+        assert_eq!(response.headers()["x-ratelimit-remaining"], (998 - request).to_string());
     }
 }

@@ -1,4 +1,4 @@
-//! A server with a layer on a port of its own, and a client that shows every header.
+//! Test support: a server with a layer on a free port, and a client that returns every header.
 
 use axum::Router;
 use axum::extract::ConnectInfo;
@@ -16,16 +16,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tower::Service;
 
-/// When every test begins: a whole minute, so that windows begin with it.
+/// The start time of every test: a whole minute, so that windows start with it.
 pub(crate) const START: Timestamp = Timestamp::from_millis(1_700_000_040_000);
 pub(crate) const START_SECONDS: u64 = 1_700_000_040;
 
-/// A token bucket of `burst` that earns `rate` a second.
+/// A token bucket of `burst` with `rate` tokens per second.
 pub(crate) fn bucket(rate: u32, burst: u32) -> PartialLimit {
     PartialLimit::per_second(rate).burst(burst)
 }
 
-/// Limits of the one service `api`.
+/// Limits with the single service `api`.
 pub(crate) fn api(limit: PartialLimit) -> Limits {
     Limits::new().service(ServiceLimits::new("api").limit(limit))
 }
@@ -34,7 +34,7 @@ pub(crate) fn clock() -> ManualClock {
     ManualClock::at(START)
 }
 
-/// A builder that takes its time from `clock` and its peers from axum.
+/// A builder with this clock, which reads the peer from axum's extension.
 pub(crate) fn builder(limits: Limits, clock: &ManualClock) -> RateLimiterBuilder {
     RateLimiter::builder(limits)
         .clock(clock.clone())
@@ -45,7 +45,7 @@ pub(crate) fn limiter(limits: Limits, clock: &ManualClock) -> RateLimiter {
     builder(limits, clock).build().unwrap()
 }
 
-/// A service of tower's own kind that answers everything.
+/// A tower service that returns an empty response to every request.
 pub(crate) fn hello()
 -> impl Service<Request<Empty<Bytes>>, Response = Response<Empty<Bytes>>, Error = Infallible, Future: Send>
 + Clone
@@ -53,14 +53,14 @@ pub(crate) fn hello()
     tower::service_fn(|_| std::future::ready(Ok(Response::new(Empty::new()))))
 }
 
-/// A request from this last number of an address.
+/// A request from 192.0.2.`last`.
 pub(crate) fn request_from(last: u8) -> Request<Empty<Bytes>> {
     let mut request = Request::new(Empty::new());
     request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, last], 9))));
     request
 }
 
-/// What a client says to open a WebSocket, beside what every request has.
+/// The headers of a WebSocket handshake.
 pub(crate) const HANDSHAKE: [(&str, &str); 4] = [
     ("Upgrade", "websocket"),
     ("Connection", "Upgrade"),
@@ -70,21 +70,21 @@ pub(crate) const HANDSHAKE: [(&str, &str); 4] = [
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    /// How often the service behind the layer was asked.
-    pub(crate) asked: Arc<AtomicU32>,
+    /// The number of requests that reached the inner service.
+    pub(crate) calls: Arc<AtomicU32>,
 }
 
 impl Server {
-    /// Answers `hello` to everything that passes.
+    /// Responds with `hello` to every admitted request.
     pub(crate) async fn start(limiter: &RateLimiter) -> Self {
-        let asked = Arc::new(AtomicU32::new(0));
-        let counts = Arc::clone(&asked);
+        let calls = Arc::new(AtomicU32::new(0));
+        let counter = Arc::clone(&calls);
         let hello = move || {
-            counts.fetch_add(1, Ordering::SeqCst);
+            counter.fetch_add(1, Ordering::SeqCst);
             async { "hello" }
         };
         let router = Router::new().fallback(any(hello)).layer(limiter.layer("api"));
-        Self { asked, ..Self::serve(router).await }
+        Self { calls, ..Self::serve(router).await }
     }
 
     pub(crate) async fn serve(router: Router) -> Self {
@@ -92,30 +92,35 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let service = router.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, service).await });
-        Self { address, asked: Arc::default() }
+        Self { address, calls: Arc::default() }
     }
 
-    pub(crate) fn asked(&self) -> u32 {
-        self.asked.load(Ordering::SeqCst)
+    pub(crate) fn calls(&self) -> u32 {
+        self.calls.load(Ordering::SeqCst)
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> TestResponse {
         self.ask(&format!("GET {path}"), &[]).await
     }
 
-    /// Asks with a request line's start, like `GET /`, and headers.
-    pub(crate) async fn ask(&self, request: &str, headers: &[(&str, &str)]) -> Answer {
+    /// Sends a request with this method and path, like `GET /`, and headers.
+    pub(crate) async fn ask(&self, request: &str, headers: &[(&str, &str)]) -> TestResponse {
         self.ask_from(Ipv4Addr::LOCALHOST, request, headers).await
     }
 
-    pub(crate) async fn ask_from(&self, from: Ipv4Addr, request: &str, headers: &[(&str, &str)]) -> Answer {
+    pub(crate) async fn ask_from(
+        &self,
+        from: Ipv4Addr,
+        request: &str,
+        headers: &[(&str, &str)],
+    ) -> TestResponse {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((from, 0).into()).unwrap();
         let stream = socket.connect(self.address).await.unwrap();
         answer(stream, request, headers).await
     }
 
-    /// The statuses of so many requests, one after the other.
+    /// The statuses of `count` sequential requests.
     pub(crate) async fn statuses(&self, count: usize, path: &str) -> Vec<u16> {
         let mut statuses = Vec::new();
         for _ in 0..count {
@@ -125,7 +130,7 @@ impl Server {
     }
 }
 
-async fn answer(mut stream: TcpStream, request: &str, headers: &[(&str, &str)]) -> Answer {
+async fn answer(mut stream: TcpStream, request: &str, headers: &[(&str, &str)]) -> TestResponse {
     let mut request = format!("{request} HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n");
     for (name, value) in headers {
         request.extend([name, ": ", value, "\r\n"]);
@@ -134,17 +139,17 @@ async fn answer(mut stream: TcpStream, request: &str, headers: &[(&str, &str)]) 
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await.unwrap();
-    Answer::parse(&String::from_utf8(bytes).unwrap())
+    TestResponse::parse(&String::from_utf8(bytes).unwrap())
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl TestResponse {
     fn parse(text: &str) -> Self {
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let mut lines = head.lines();
@@ -156,7 +161,7 @@ impl Answer {
         Self { status, headers: lines.map(header).collect(), body: body.to_owned() }
     }
 
-    /// The value of a header; none if it is not there. There is never more than one.
+    /// The value of a header, which must not be repeated.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(of, _)| of == name).map(|(_, value)| value.as_str());
         let value = values.next();

@@ -1,7 +1,6 @@
-//! WebSocket connections: how often they are opened, how many at once, and what comes over them. By axum's
-//! sockets on this side and tungstenite's on the other.
+//! WebSocket limits: connections, open connections and messages, with an axum server and a tungstenite client.
 
-use crate::events::Heard;
+use crate::events::EventLog;
 use crate::support::{HANDSHAKE, Server, api, bucket, clock, limiter};
 use axum::Extension;
 use axum::Router;
@@ -47,7 +46,7 @@ async fn connect(server: &Server) -> Result<Client, u16> {
     connect_as(server, "").await
 }
 
-/// Connects under this API key id, or under none.
+/// Connects with this API key id; an empty one is ignored.
 async fn connect_as(server: &Server, key: &str) -> Result<Client, u16> {
     let mut request = format!("ws://{}/", server.address).into_client_request().unwrap();
     request.headers_mut().insert("x-api-key-id", key.parse().unwrap());
@@ -58,7 +57,7 @@ async fn connect_as(server: &Server, key: &str) -> Result<Client, u16> {
     }
 }
 
-/// The echo of a message, or the code and reason that the connection was closed with.
+/// Sends a message; returns its echo, or the code and reason of the close.
 async fn say(client: &mut Client, message: Sent) -> Result<String, (u16, String)> {
     let _ = client.send(message).await;
     loop {
@@ -78,7 +77,7 @@ fn service() -> ServiceLimits {
 async fn connections_and_requests_have_separate_limits() {
     let limits = Limits::new().service(service().ws_connection(bucket(1, 2)));
     let server = start(&limiter(limits, &clock())).await;
-    // The service's own burst of one is spent, and no connection of it.
+    // Requests spend the service's burst, which does not affect connections.
     assert_eq!(server.statuses(2, "/").await, [400, 429]);
     assert!(connect(&server).await.is_ok());
     assert!(connect(&server).await.is_ok());
@@ -95,7 +94,7 @@ async fn connection_over_limit_can_be_closed_with_4429() {
     assert_eq!(closed, (4429, "Rate limit exceeded. Retry after 1 second.".to_owned()));
 }
 
-/// Fails with a slot that is given back when the handshake is done.
+/// Fails when the slot is released after the handshake.
 #[tokio::test]
 async fn closed_connection_frees_an_open_slot() {
     let service = service().ws_connection(bucket(9_999, 9_999)).max_open_connections(1);
@@ -104,7 +103,7 @@ async fn closed_connection_frees_an_open_slot() {
     assert_eq!(say(&mut first, Sent::text("open")).await.as_deref(), Ok("open"));
     assert_eq!(connect(&server).await.err(), Some(429));
     first.close(None).await.unwrap();
-    // Its handler ends in its own time: each attempt is an event, and there is a deadline.
+    // The handler ends asynchronously, so connecting is retried until a deadline.
     let again = async {
         while connect(&server).await.is_err() {
             tokio::task::yield_now().await;
@@ -113,7 +112,7 @@ async fn closed_connection_frees_an_open_slot() {
     tokio::time::timeout(Duration::from_secs(10), again).await.unwrap();
 }
 
-/// Fails with a client's own connections counted alone.
+/// Fails when only the client's own connections are counted.
 #[tokio::test]
 async fn open_connections_per_address_are_ten_times_the_limit() {
     for (has_guard, eleventh) in [(true, Some(429)), (false, None)] {
@@ -128,7 +127,7 @@ async fn open_connections_per_address_are_ten_times_the_limit() {
             open.push(client);
         }
         assert_eq!(connect_as(&server, "key-11").await.err(), eleventh);
-        assert!(connect(&server).await.is_ok(), "who makes up none has its own");
+        assert!(connect(&server).await.is_ok(), "a client without a key has its own count");
     }
 }
 
@@ -162,7 +161,7 @@ async fn say_in_fragments(client: &mut Client, parts: [(&str, bool); 2]) -> Resu
     say(client, Sent::Ping("are you there".into())).await
 }
 
-/// Fails with continuations charged.
+/// Fails when continuations are charged.
 #[tokio::test]
 async fn guard_opens_once_and_frames_are_charged_by_opcode() {
     let limits = Limits::new().service(service().ws_message(bucket(1, 2)));
@@ -183,7 +182,7 @@ async fn guard_opens_once_and_frames_are_charged_by_opcode() {
     assert_eq!(answer.body, "4429: Rate limit exceeded. Retry after 1 second.");
 }
 
-/// Seen failing (with a 500 for want of a guard) when nothing was put into the extensions.
+/// Fails with 500 when the guard is missing in the extensions.
 #[tokio::test]
 async fn disabled_limiter_opens_connections_without_counting() {
     let limits = |enabled| {
@@ -204,16 +203,20 @@ async fn disabled_limiter_opens_connections_without_counting() {
     let mut last = connect(&server).await.unwrap();
     assert_eq!(say(&mut last, Sent::text("one")).await.as_deref(), Ok("one"));
     assert_eq!(connect(&server).await.err(), Some(429));
-    assert_eq!(say(&mut open[0], Sent::text("four")).await.as_deref(), Ok("four"), "its first that counts");
+    assert_eq!(
+        say(&mut open[0], Sent::text("four")).await.as_deref(),
+        Ok("four"),
+        "its first counted message"
+    );
     assert_eq!(say(&mut open[0], Sent::text("five")).await.unwrap_err().0, 4429);
     limiter.reload(&limits(false)).unwrap();
     assert!(connect(&server).await.is_ok());
     assert_eq!(say(&mut last, Sent::text("two")).await.as_deref(), Ok("two"));
 }
 
-/// Fails with the limit of the handshake kept, and with a window's count read from a bucket's state.
+/// Fails when the limit of the handshake is kept, and when a window reads the count of a bucket.
 #[tokio::test]
-async fn a_reload_reaches_the_messages_of_open_connections() {
+async fn reload_applies_to_messages_of_open_connections() {
     let limits = |message| Limits::new().service(service().ws_connection(bucket(1, 9)).ws_message(message));
     let limiter = limiter(limits(bucket(1, 50)), &clock());
     let server = start(&limiter).await;
@@ -222,28 +225,28 @@ async fn a_reload_reaches_the_messages_of_open_connections() {
         assert_eq!(say(client, Sent::text("one")).await.as_deref(), Ok("one"));
     }
     limiter.reload(&limits(bucket(1, 1))).unwrap();
-    assert_eq!(say(&mut first, Sent::text("two")).await.as_deref(), Ok("two"), "49 are left, and cut to one");
+    assert_eq!(say(&mut first, Sent::text("two")).await.as_deref(), Ok("two"), "49 tokens are cut to one");
     assert_eq!(say(&mut first, Sent::text("three")).await.unwrap_err().0, 4429);
     let window = PartialLimit::per_second(2).algorithm(Algorithm::FixedWindow);
     limiter.reload(&limits(window)).unwrap();
     for text in ["two", "three"] {
-        assert_eq!(say(&mut second, Sent::text(text)).await.as_deref(), Ok(text), "counted anew");
+        assert_eq!(say(&mut second, Sent::text(text)).await.as_deref(), Ok(text), "a new count");
     }
     assert_eq!(say(&mut second, Sent::text("four")).await.unwrap_err().0, 4429);
 }
 
-/// Fails with nobody told.
+/// Fails when the event is missing.
 #[tokio::test]
 async fn excess_message_is_logged_and_dry_run_is_marked() {
-    let heard = Heard::default();
-    let _listening = heard.listen();
+    let events_log = EventLog::default();
+    let _recording = events_log.record();
     for dry_run in [false, true] {
         let limits = Limits::new().service(service().ws_message(bucket(2, 1).dry_run(dry_run)));
         let server = start(&limiter(limits, &clock())).await;
         let mut client = connect(&server).await.unwrap();
         assert!(say(&mut client, Sent::text("one")).await.is_ok());
         assert_eq!(say(&mut client, Sent::text("two")).await.is_ok(), dry_run);
-        let events = heard.lines("RateLimitExceeded");
+        let events = events_log.lines("RateLimitExceeded");
         let expected = format!(
             r#"hivemind::security event="RateLimitExceeded" client="ip:127.0.0.1" service="api" endpoint="*" type="ws_message" limit=2 retry_after=1 dry_run={dry_run} left_out=0"#
         );

@@ -1,6 +1,6 @@
-//! What of WebSockets is counted, and where they are: anywhere, or at their paths.
+//! Counting of WebSocket connections and messages, at declared paths or anywhere.
 
-use crate::support::{Answer, HANDSHAKE, Server, bucket, clock, limiter};
+use crate::support::{HANDSHAKE, Server, TestResponse, bucket, clock, limiter};
 use axum::Router;
 use axum::routing::any;
 use axum::{Extension, http::StatusCode};
@@ -11,7 +11,7 @@ fn api() -> ServiceLimits {
     ServiceLimits::new("api").limit(bucket(1, 50)).ws_connection(bucket(1, 5)).websocket_anywhere()
 }
 
-/// A server whose handler says whether it was given a guard, and whether messages are counted.
+/// A server whose handler reports whether it got a guard, and whether messages are counted.
 async fn start(service: ServiceLimits) -> Server {
     let limiter = limiter(Limits::new().service(service), &clock());
     let handler = |guard: Option<Extension<ConnectionGuard>>| async move {
@@ -28,7 +28,7 @@ async fn start(service: ServiceLimits) -> Server {
     Server::serve(Router::new().fallback(any(handler)).layer(limiter.layer("api"))).await
 }
 
-async fn upgrade(server: &Server, path: &str) -> Answer {
+async fn upgrade(server: &Server, path: &str) -> TestResponse {
     server.ask(&format!("GET {path}"), &HANDSHAKE).await
 }
 
@@ -42,18 +42,18 @@ async fn websocket_anywhere_covers_all_paths() {
     assert_eq!(server.get("/").await.body, "no guard");
 }
 
-// Fails with every upgrade charged as a connection.
+// Fails when every upgrade is charged as a connection.
 #[tokio::test]
 async fn websocket_anywhere_does_not_bypass_stricter_limit() {
     let server = start(api().named_endpoint("export", ["GET"], "/export", bucket(1, 1))).await;
     assert_eq!(upgrade(&server, "/export").await.status, 200);
     assert_eq!(upgrade(&server, "/export").await.status, 429);
-    assert_eq!(server.get("/export").await.status, 429, "it is the same bucket");
+    assert_eq!(server.get("/export").await.status, 429, "the same bucket");
     let wide = start(api().named_endpoint("feed", ["GET"], "/feed", bucket(1_000, 1_000))).await;
-    assert_eq!(upgrade(&wide, "/feed").await.remaining(), 4, "a wider limit is none of its business");
+    assert_eq!(upgrade(&wide, "/feed").await.remaining(), 4, "the stricter connection limit applies");
 }
 
-// Fails when connections charged whether they are counted or not.
+// Fails when uncounted connections are charged to the connection limit.
 #[tokio::test]
 async fn uncounted_connections_are_charged_as_requests() {
     let server = start(api().count_ws_connections(false)).await;
@@ -68,7 +68,7 @@ async fn uncounted_messages_pass_and_limiter_is_not_counting() {
     assert_eq!(upgrade(&server, "/").await.body, "not counting");
 }
 
-// Fails when open connections counted by what an upgrade is charged to.
+// Fails when open connections are counted under the limit that the upgrade is charged to.
 #[tokio::test]
 async fn open_connections_share_a_count_across_limits() {
     let service = api().named_endpoint("slow", ["GET"], "/slow", bucket(1, 1)).max_open_connections(1);

@@ -5,7 +5,7 @@ use super::dial::{DialError, Outside};
 use super::failure::Failure;
 use super::upstream::{Address, Upstream};
 use crate::config::gateway::{ForwardedHeaders, HostHeader, Routing, ServiceSettings, Timeouts};
-use hivemind_tower::path::folded;
+use hivemind_tower::path::normalize;
 use hivemind_tower::{RateLimiter, ServiceLimiter};
 use http::HeaderValue;
 use std::cell::Cell;
@@ -95,7 +95,7 @@ impl Table {
     /// would bypass that service's limits, or leave the prefix.
     pub(super) fn find(&self, host: &str, path: &str) -> Result<&Arc<Service>, Failure> {
         let service = self.at(host, path).ok_or(Failure::NoService)?;
-        match folded(path) {
+        match normalize(path) {
             None => Ok(service),
             Some(path) => match self.at(host, &path) {
                 Some(other) if Arc::ptr_eq(other, service) => Ok(service),
