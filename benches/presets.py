@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""What each preset of the chart carries: its CPU by a control group, its memory with as many counters as it may have.
+"""Benchmark of the chart presets: calls per second at the CPU request, and memory at `max_keys` counters.
 
-    benches/presets.py [--hivemind BINARY] [--only cpu|memory] [--preset NAME ...]     both tables, of all three; minutes
+    benches/presets.py [--hivemind BINARY] [--only cpu|memory] [--preset NAME ...]     both tables for all three; minutes
 
-For each of small, recommended and high: three nodes of a mesh, which is what chart and manifests run, each with the preset's `workers` and
-`max_keys`. The client of benches/rls asks all three at once, each call for another of `max_keys` values.
+For each of small, recommended and high it runs three nodes of a mesh, as chart and manifests do, with the `workers` and `max_keys` of the preset. The
+client of benches/rls calls all three at once; each call names another of `max_keys` values.
 
-CPU: each node is in a control group of its own with the preset's CPU request as quota (as root, cgroup v1 or v2). Calls come from outside of it,
-one by one at each node, and 128 under way at once at each: of a limit of which each node has a share in hand, and of one that is so small that its owner
-is asked for each call. `carries` is the quota divided by the CPU of a call, user and system, over all three nodes: what they do for each other is in it.
-`seen` is what a node answered in that run. On a machine that has other work, or fewer cores than three quotas and the clients, it is less than that.
+CPU: each node is in its own control group with the CPU request of the preset as quota (needs root; cgroup v1 or v2). Clients run outside of it, with one
+call at a time per node and with 128 concurrent calls per node, for a limit of which each node holds a share, and for a limit so small that every call asks
+the owner. The capacity is the quota divided by the CPU of a call over all three nodes, including work for each other. The measured rate is lower on a
+machine with other jobs, or with fewer cores than three quotas and the clients.
 
-Memory is the resident size of a node that nobody has asked yet, and the highest of one that was asked for `max_keys` values of a limit by the day, each once
-and as fast as it answers: alone, and of the three the largest. Ends with 1 if a preset's limit is exceeded, or if there are not as many counters as there may be.
-`--break keys` asks for, and allows, three times as many, to see that found."""
+Memory is the resident size of an idle node, and the peak of a node after `max_keys` values of a daily limit, each once and as fast as it responds: alone,
+and the largest of the three. Exit status 1 if the memory limit of a preset is exceeded or counters are missing. `--break keys` uses three times as many
+keys, which must be detected."""
 import argparse
 import contextlib
 import os
@@ -29,31 +29,31 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(HERE / "mesh-net"), str(HERE / "rls")]
-from bench_mesh.fleet import Fleet  # noqa: E402  (the paths have to come first)
+from bench_mesh.fleet import Fleet  # noqa: E402  (needs the paths above)
 from bench_mesh.loads import loads  # noqa: E402
 
 
 def presets():
-    """cores, MiB asked for, MiB at most, workers, max_keys of each: as the chart has them."""
+    """Cores, requested MiB, limit in MiB, workers and max_keys of each preset, read from the chart."""
     text = (ROOT / "deploy/helm/hivemind/templates/_parts.tpl").read_text()
     row = r'"(\w+)" \(dict "cpu" "(\d+)m" "request" "(\d+)(Mi|Gi)" "memory" "(\d+)(Mi|Gi)" "workers" (\d+) "keys" (\d+)\)'
     mib = {"Mi": 1, "Gi": 1024}
     found = {name: (int(cpu) / 1000, int(least) * mib[unit], int(most) * mib[most_unit], int(workers), int(keys))
              for name, cpu, least, unit, most, most_unit, workers, keys in re.findall(row, text)}
-    assert len(found) == 3, "the chart's presets are written in another way"
+    assert len(found) == 3, "cannot parse the presets of the chart"
     return found
 
 
-PERIOD = 100_000  # Microseconds, as Kubernetes has it.
-NODES = 3  # As many as the chart has.
-FULL = 0.95  # Of `max_keys`, how many counters a node has that is called full.
-BROKEN = 3  # How many times as many `--break keys` allows.
-# The rules of bench_mesh: nobody reaches the first, and each node has a share of it; of the second everything is with the owner.
-RULES = {"hot": "a share in hand", "few": "its owner asked"}
+PERIOD = 100_000  # Microseconds, as in Kubernetes.
+NODES = 3  # As in the chart.
+FULL = 0.95  # Ratio of `max_keys` above which a node counts as full.
+BROKEN = 3  # Factor of `--break keys`.
+# The rules of bench_mesh: the first limit is never reached, and each node holds a share; for the second each call asks the owner.
+RULES = {"hot": "from a share", "few": "from the owner"}
 
 
 class Group:
-    """A control group of this run, gone with it."""
+    """A control group that is removed after the run."""
 
     def __init__(self, name, cores):
         v1, v2 = pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup")
@@ -69,7 +69,7 @@ class Group:
         (self.home / "cgroup.procs").write_text(str(pid))
 
     def free(self, pid):
-        """Back where the others are; a group that holds somebody cannot go."""
+        """Moves a process to the parent group; only an empty group can be removed."""
         (self.home.parent / "cgroup.procs").write_text(str(pid))
 
     def __enter__(self):
@@ -84,23 +84,23 @@ class Group:
 
 
 def cpu(pid):
-    """Seconds of CPU of all threads so far, to the nanosecond."""
+    """CPU time of all threads in seconds, with a resolution of nanoseconds."""
     return sum(int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()) / 1e9
 
 
 def highest(pid):
-    """The highest resident size so far, in MiB."""
+    """The peak resident size in MiB."""
     return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) / 1024
 
 
 def resident(pid):
-    """The resident size now, in MiB."""
+    """The current resident size in MiB."""
     return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) / 1024
 
 
 @contextlib.contextmanager
 def started(options, name, workers, max_keys, mesh=True):
-    """Nodes with a preset's settings; the program is a script, since a fleet has no word for `workers`."""
+    """Starts nodes with the settings of a preset. The program is a script, because a fleet has no option for `workers`."""
     with tempfile.TemporaryDirectory(prefix="presets-") as folder:
         program = pathlib.Path(folder, "hivemind")
         program.write_text(f'#!/bin/sh\nHIVEMIND_SERVER__WORKERS={workers} exec {shlex.quote(str(options.hivemind))} "$@"\n')
@@ -111,7 +111,7 @@ def started(options, name, workers, max_keys, mesh=True):
 
 
 def filled(options, name, workers, max_keys, mesh):
-    """The memory of the largest node, at rest and with as many counters as it may have, and how many the one has that has the fewest."""
+    """Memory of the largest node, idle and with all counters, and the lowest number of counters of a node."""
     with started(options, name, workers, max_keys, mesh) as fleet:
         rest = max(resident(node.pid) for node in fleet.nodes)
         loads(fleet.nodes, keys=max_keys, n=max_keys, seconds=600, key="kept")
@@ -120,7 +120,7 @@ def filled(options, name, workers, max_keys, mesh):
 
 
 def carried(options, name, cores, workers, max_keys, rule):
-    """Of calls one by one and of many at once: CPU of a call and how many a node answered; and of how many periods the quota was used up."""
+    """CPU per call and calls per node for sequential and concurrent calls, and the number of throttled periods."""
     with started(options, name, workers, max_keys) as fleet, contextlib.ExitStack() as stack:
         groups = [stack.enter_context(Group(f"{name}-{at}", cores)) for at in range(NODES)]
         for group, node in zip(groups, fleet.nodes):
@@ -140,27 +140,27 @@ def carried(options, name, cores, workers, max_keys, rule):
 
 
 def cpu_table(options, found):
-    print("| preset | CPU | a limit with | CPU of a call, one by one | 128 at once | carries | seen | at its quota in |\n|---|---|---|---|---|---|---|---|", flush=True)
+    print("| preset | CPU | decided | CPU per call, sequential | 128 concurrent | capacity | measured | throttled periods |\n|---|---|---|---|---|---|---|---|", flush=True)
     for name, (cores, _, _, workers, max_keys) in found.items():
         for rule, what in RULES.items():
             alone, many, throttled, periods = carried(options, name, cores, workers, max_keys, rule)
             print(f"| `{name}` | {cores:g} core | {what} | {alone[0] * 1e6:.0f} µs | {many[0] * 1e6:.1f} µs | {cores / alone[0]:,.0f} to {cores / many[0]:,.0f}/s "
-                  f"| {alone[1]:,.0f} to {many[1]:,.0f}/s | {throttled} of {periods} periods |", flush=True)
-    print(f"\nload of the machine at the end: {os.getloadavg()[0]:.1f}\n")
+                  f"| {alone[1]:,.0f} to {many[1]:,.0f}/s | {throttled} of {periods} |", flush=True)
+    print(f"\nload average at the end: {os.getloadavg()[0]:.1f}\n")
 
 
 def memory_table(options, found):
-    """What keeps a preset from having room for what it allows."""
-    print("| preset | `max_keys` | alone: at rest, full | of three in a mesh: at rest, full | asked for | at most |\n|---|---|---|---|---|---|", flush=True)
+    """Prints the memory table and returns the violations."""
+    print("| preset | `max_keys` | alone: idle, full | one of three in a mesh: idle, full | request | limit |\n|---|---|---|---|---|---|", flush=True)
     wrong = []
     for name, (_, least, most, workers, max_keys) in found.items():
         max_keys *= BROKEN if options.spoilt else 1
         sizes = [filled(options, name, workers, max_keys, mesh) for mesh in (False, True)]
         for where, (_, size, keys) in zip(("alone", "in a mesh"), sizes):
             if size >= most:
-                wrong.append(f"`{name}` {where}: {size:.1f} MiB with {keys:,} counters, and {most} MiB is its limit")
+                wrong.append(f"`{name}` {where}: {size:.1f} MiB with {keys:,} counters, limit {most} MiB")
             if keys < FULL * max_keys:
-                wrong.append(f"`{name}` {where}: {keys:,} counters, so that nothing is said about {max_keys:,}")
+                wrong.append(f"`{name}` {where}: only {keys:,} of {max_keys:,} counters")
         shown = [f"{rest:.0f} MiB, {size:.1f} MiB ({keys:,} counters)" for rest, size, keys in sizes]
         print(f"| `{name}` | {max_keys:,} | {shown[0]} | {shown[1]} | {least} MiB | {most} MiB |", flush=True)
     return wrong
@@ -170,8 +170,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hivemind", default=ROOT / "target/release/hivemind")
     parser.add_argument("--only", choices=("cpu", "memory"))
-    parser.add_argument("--preset", choices=tuple(presets()), nargs="+", help="these alone")
-    parser.add_argument("--seconds", type=int, default=10, help="of each of the four runs of a preset by which its CPU is measured")
+    parser.add_argument("--preset", choices=tuple(presets()), nargs="+", help="only these")
+    parser.add_argument("--seconds", type=int, default=10, help="duration of each CPU run")
     parser.add_argument("--break", dest="spoilt", choices=("keys",), help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.hivemind = pathlib.Path(options.hivemind).resolve()

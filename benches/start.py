@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How large the binary is without symbols, what it needs, and how long it takes from its start until it answers.
+"""Benchmark of the binary: size without symbols, shared libraries, and time from start to the first response.
 
-    benches/start.py [BINARY]     target/release/hivemind if none is named; 20 starts
+    benches/start.py [BINARY]     20 starts of BINARY, by default target/release/hivemind
 
-A start is `hivemind serve` with built-in rules on free ports, until `/readyz` answers 200. Wall time depends on what else the machine does;
-CPU, user and system, hardly. So the bounds are of size and CPU: exit 1 above 22 MB or 100 ms. And at once if the binary, or a library that it
-needs, needs another one than the C library with its loader and libgcc: seen on `benches/start.py /usr/bin/curl`."""
+A start is `hivemind serve` with built-in rules on free ports, until `/readyz` returns 200. Wall time depends on other jobs of the machine, CPU time
+hardly does, so the bounds are on size and CPU: exit status 1 above 22 MB or 100 ms. It also fails if the binary or one of its libraries needs a library
+other than the C library with its loader and libgcc, as in `benches/start.py /usr/bin/curl`."""
 import os
 import pathlib
 import re
@@ -19,21 +19,21 @@ import urllib.request
 STARTS = 20
 LARGEST_MB = 22
 MOST_CPU_MS = 100
-# libm is a part of the C library; the vdso is the kernel's.
+# libm is part of the C library, the vdso part of the kernel.
 NEEDED = re.compile(r"(linux-vdso|libc|libm|libgcc_s|ld-linux[\w-]*)\.so\.\d+")
 
 
 def beyond(program):
-    """The libraries that a program needs, directly or by others, and should not."""
-    told = subprocess.run(["ldd", program], check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
-    names = [pathlib.Path(line.split()[0]).name for line in told.splitlines()]
-    assert any(name.startswith("libc.so") for name in names), f"ldd tells in another way: {told}"
+    """Libraries that a program needs, directly or indirectly, and should not."""
+    output = subprocess.run(["ldd", program], check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
+    names = [pathlib.Path(line.split()[0]).name for line in output.splitlines()]
+    assert any(name.startswith("libc.so") for name in names), f"unexpected output of ldd: {output}"
     return [name for name in names if not NEEDED.fullmatch(name)]
 
 
 binary = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent / "target/release/hivemind").resolve()
 if others := beyond(binary):
-    sys.exit(f"start.py: {binary.name} needs {', '.join(others)}, and the README says that it needs the C library with libgcc and nothing else")
+    sys.exit(f"start.py: {binary.name} needs {', '.join(others)}, and the README states that it needs only the C library with libgcc")
 with tempfile.TemporaryDirectory() as folder:
     stripped = pathlib.Path(folder, "hivemind")
     subprocess.run(["strip", "-o", stripped, binary], check=True)
@@ -53,8 +53,8 @@ with tempfile.TemporaryDirectory() as folder:
             process.terminate()
             process.wait(15)
     size, cpu = stripped.stat().st_size / 1e6, statistics.median(cpus) * 1e3
-    print(f"{size:.1f} MB without symbols; of {STARTS} starts the middle one answered after {statistics.median(walls) * 1e3:.0f} ms "
-          f"(fastest {min(walls) * 1e3:.0f}), with {cpu:.0f} ms of CPU and {statistics.median(memory):.0f} MB resident; load {os.getloadavg()[0]:.1f}")
+    print(f"{size:.1f} MB without symbols; median of {STARTS} starts until the first response: {statistics.median(walls) * 1e3:.0f} ms "
+          f"(minimum {min(walls) * 1e3:.0f}), with {cpu:.0f} ms of CPU and {statistics.median(memory):.0f} MB resident; load {os.getloadavg()[0]:.1f}")
     over = [what for what, is_over in ((f"more than {LARGEST_MB} MB", size > LARGEST_MB), (f"more than {MOST_CPU_MS} ms of CPU", cpu > MOST_CPU_MS)) if is_over]
     if over:
-        sys.exit(f"start.py: {' and '.join(over)}, and the README says that it is not")
+        sys.exit(f"start.py: {' and '.join(over)}, which contradicts the README")

@@ -1,4 +1,4 @@
-"""A headless Chromium, asked over a pipe in the protocol of its developer tools."""
+"""A headless Chromium, controlled over a pipe with the DevTools protocol."""
 import json
 import os
 import select
@@ -8,12 +8,12 @@ import time
 
 from bench.process import Broken
 
-# However slow the machine is: what was not answered by then will not be.
+# Seconds until a command counts as failed, on a slow machine.
 DEADLINE = 60
 
 
 class Chromium:
-    """Started by `with`, and ended by its process id."""
+    """A browser process, started by `with` and stopped by its process id."""
 
     def __init__(self, profile):
         self.profile, self.calls, self.rest = profile, 0, b""
@@ -23,11 +23,11 @@ class Chromium:
         self.answers, theirs_out = os.pipe()
 
         def pipes():
-            # It reads from 3 and writes to 4; whichever of ours has these numbers is moved first.
+            # It reads from descriptor 3 and writes to 4; descriptors of this process with these numbers are moved first.
             read, write = os.dup(theirs_in), os.dup(theirs_out)
             os.dup2(read, 3)
             os.dup2(write, 4)
-        # What is not above 4 would be in the way.
+        # Descriptors up to 4 would conflict.
         command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe",
                    f"--user-data-dir={self.profile}", "about:blank"]
         try:
@@ -41,7 +41,7 @@ class Chromium:
         return self
 
     def __exit__(self, *_):
-        # It has processes of its own, in the group that is named after it.
+        # Its child processes are in its process group.
         os.killpg(self.child.pid, signal.SIGKILL)
         self.child.wait(10)
         os.close(self.to)
@@ -72,7 +72,7 @@ class Chromium:
         return json.loads(one)
 
     def page(self, url):
-        """A new page at an address, in a window that is seen, without what was fetched before."""
+        """Opens a URL in a new visible page without a cache."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, target, session)
@@ -90,8 +90,8 @@ class Page:
         return self.browser.call(method, self.session, **parameters)
 
     def value(self, expression):
-        """The value of an expression, once its promise is kept."""
-        # The page may be replaced meanwhile, which takes the promise with it.
+        """The value of an expression after its promise is fulfilled."""
+        # A navigation in the meantime discards the promise.
         for _ in range(5):
             try:
                 found = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)

@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
-"""What the dashboard costs: the one who opens it, the node that serves it, and the callers of that node.
+"""Benchmark of the dashboard: page load, CPU of the node that serves it, and latency of its callers.
 
-    ./run.py                      everything, some 10 minutes; ends with tables in Markdown
-    ./run.py --quick              fewer and shorter rounds, some 3 minutes
+    ./run.py                      everything, about 10 minutes; prints Markdown tables
+    ./run.py --quick              fewer and shorter rounds, about 3 minutes
     ./run.py --only paint,cpu     some sections
     ./run.py --server PATH        another binary
 
-It starts eleven nodes of `hivemind serve` as a mesh on loopback (target/release/hivemind of this repository unless told
-otherwise: build it first with `cargo build --release --locked`), asks the first about 100,000 keys, and opens its
-dashboard in a headless Chromium. Everything is ended by its process id.
+It starts eleven nodes of `hivemind serve` as a mesh on loopback (by default target/release/hivemind of this repository:
+build it first with `cargo build --release --locked`), sends calls for 100,000 keys to the first, and opens its
+dashboard in a headless Chromium. Processes are stopped by their ids.
 
 Sections:
-  paint   from the navigation to the first paint, to the first figures, and what was fetched; each time in a new page, in turn
-          with a page of one word, which says what the browser takes by itself
-  cpu     CPU of the node at rest and while clients are refused: alone, with one page open, with one that reads the last
-          decisions, and with one that shows a key that is refused
-  calls   p99 of the RPC, open loop, in many short turns: alone, alone once more, which says how far two such figures differ by
-          themselves, with somebody who reads the events as a page does, with one who asks all that pages ask besides, with what-if of
-          the last decisions over and over, and with a page open in a Chromium on the same cores
+  paint   time from the navigation to the first paint and to the first numbers, and the downloaded size; always in a new page,
+          alternating with a page of one word as the baseline of the browser
+  cpu     CPU of the node when idle and while clients are refused: alone, with one page open, with one page of recent
+          decisions, and with one page of a refused key
+  calls   p99 of the RPC, open loop, in many short turns: alone, alone again (the variation between equal runs), with a
+          reader of the event stream, with a client that sends all requests of a page, with repeated what-if requests, and
+          with a page open in a Chromium on the same cores
 
-CPU is user + system of /proc/PID/stat. Only figures of one run compare: clients, nodes and browser share the cores.
-Ends with 0 if all targets are met, 1 if one is missed, 2 if something did not work."""
+CPU is user + system of /proc/PID/stat. Only numbers of one run are comparable: clients, nodes and browser share the cores.
+Exit status: 0 if all targets are met, 1 if one is missed, 2 on errors."""
 import argparse
 import contextlib
 import http.client
@@ -47,10 +47,10 @@ from chromium import Chromium  # noqa: E402
 
 ROOT = HERE.parent.parent
 PEERS, KEYS, RATE = 10, 100_000, 500
-# Clients that are refused meanwhile.
+# Clients that are refused in the meantime.
 REFUSED = 20
 PAINT_MS, CORE_SHARE, P99_RATIO = 200, 0.01, 1.1
-# How many seconds calls are measured at a time.
+# Seconds of one measurement of calls.
 TURN = 4
 
 PAINTED = """new Promise(done => { const look = () => {
@@ -87,7 +87,7 @@ def paint(run):
 
 
 def share(run):
-    """Of a core, that the node takes."""
+    """The share of a core that the node uses."""
     before, begun = run.node.cpu(), time.monotonic()
     time.sleep(run.seconds)
     return (run.node.cpu() - before) / (time.monotonic() - begun)
@@ -95,16 +95,16 @@ def share(run):
 
 @contextlib.contextmanager
 def refused(run):
-    """Clients that ask more often than they may, and so are on the page."""
+    """Runs clients over their limit, which the page shows."""
     command = [str(RLS / "target" / "release" / "load"), "grpc", "--addr", run.node.addr, "--rate", str(RATE), "--n", "1000000000",
                "--seconds", "3600", "--key", "few", "--keys", str(REFUSED)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as load:
         try:
-            # Until the first of them are told.
+            # Until the page shows the first of them.
             time.sleep(3)
             yield
             if load.poll() is not None:
-                raise Broken(f"the clients that are refused ended with {load.returncode} before they were told to")
+                raise Broken(f"the refused clients exited early with status {load.returncode}")
         finally:
             load.terminate()
 
@@ -120,7 +120,7 @@ def opened(run, view="overview"):
 
 @contextlib.contextmanager
 def shown(run):
-    """A page that shows a key which is refused, as somebody who clicked on it sees it."""
+    """Opens a page with the details of a refused key."""
     with opened(run, "keys") as page:
         page.value("""new Promise(done => { const look = () => {
             const key = document.querySelector('button.as-link');
@@ -135,21 +135,21 @@ def repeated(command):
         try:
             yield
             if process.poll() is not None:
-                raise Broken(f"{command[0]} ended with {process.returncode} before it was told to")
+                raise Broken(f"{command[0]} exited early with status {process.returncode}")
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
 
 
 def listened(run):
-    """Somebody who is told what a page is told, and does nothing with it."""
+    """Reads the event stream of a page and discards it."""
     return repeated(["curl", "-sN", f"http://{run.node.admin}/api/v1/events"])
 
 
 @contextlib.contextmanager
 def asked(run):
-    """Somebody who is told that and asks all that pages ask, at their pace: what limits a key that is refused, a key that is looked at, the last
-    decisions, the blocks. Without a browser that draws on these cores."""
+    """Reads the event stream and sends all requests of a page at its rate: lookup and explanation of a key, recent decisions, blocks. No
+    browser renders on these cores."""
     subject = {"domain": "bench", "entries": [{"key": "few", "value": "k1"}]}
     questions = ((1, "POST", "keys/lookup", subject), (1, "POST", "explain", subject), (2, "GET", "decisions", None), (5, "GET", "blocks", None))
     over, wrong = threading.Event(), []
@@ -171,13 +171,13 @@ def asked(run):
         asking.start()
         yield
         if not asking.is_alive() or wrong:
-            raise Broken(f"who asks what pages ask has ended, or was refused: {wrong[:3]}")
+            raise Broken(f"the client with the requests of a page failed: {wrong[:3]}")
         over.set()
         asking.join()
 
 
 def simulated(run):
-    """What-if of the last decisions, one after the other, a second apart."""
+    """Sends what-if requests of the recent decisions in sequence, a second apart."""
     (run.folder / "what-if.json").write_text(json.dumps({"rules": [{"name": "rules.yaml", "text": json.dumps(RULES)}],
                                                            "source": {"recent": True}}))
     ask = f"curl -sf -o /dev/null --data @{run.folder}/what-if.json http://{run.node.admin}/api/v1/simulate"
@@ -197,13 +197,13 @@ def cpu(run):
                         found[turn].append(share(run))
         differences = {turn: [each - alone for each, alone in zip(shares, found["alone"])] for turn, shares in found.items()}
         more = {turn: statistics.median(each) for turn, each in differences.items()}
-        # How far a figure can be believed: half of the turns lie between these.
+        # The spread: half of the turns are between these.
         between = {turn: statistics.quantiles(each, n=4)[::2] for turn, each in differences.items()}
         run.report.table(f"The node {name}", ("", "of a core", "more than alone", "half of the turns"),
                          [(turn, f"{100 * statistics.median(shares):.2f} %", f"{100 * more[turn]:.2f} %",
                            " to ".join(f"{100 * one:.2f}" for one in between[turn])) for turn, shares in found.items()],
                          f"{run.rounds} turns of {run.seconds} s each, in ticks of {100 / (run.seconds * os.sysconf('SC_CLK_TCK')):.2f} %; "
-                         f"the mesh of {PEERS + 1} nodes goes on meanwhile. More is the median of the turns' differences.")
+                         f"the mesh of {PEERS + 1} nodes runs as well. More is the median of the differences.")
         for turn in list(found)[1:]:
             run.report.target("hivemind", f"{turn}, {name}", f"< {CORE_SHARE:.0%} of a core", f"{100 * more[turn]:.2f} %",
                               more[turn] < CORE_SHARE)
@@ -211,11 +211,11 @@ def cpu(run):
 
 def calls(run):
     turns = {"alone": contextlib.nullcontext, "alone again": contextlib.nullcontext, "events read": lambda: listened(run),
-             "all asked that pages ask": lambda: asked(run), "what-if": lambda: simulated(run), "page open": lambda: opened(run)}
+             "all requests of a page": lambda: asked(run), "what-if": lambda: simulated(run), "page open": lambda: opened(run)}
     found = {name: [] for name in turns}
     order = list(turns.items())
     for number in range(run.turns):
-        # Whoever comes first in each turn would have what the machine does at that time.
+        # Rotate the order, so that no case always comes first.
         for name, during in order[number % len(order):] + order[:number % len(order)]:
             with during():
                 found[name].append(loads([run.node], rate=RATE, n=RATE * TURN, seconds=TURN, key="hot", keys=KEYS)[0])
@@ -228,7 +228,7 @@ def calls(run):
                      f"{RATE:,} requests/s, open loop, medians of {run.turns} turns of {TURN} s each. An open page is also a Chromium "
                      "that draws on these cores.")
     ratio = {name: each["p99"] / middle["alone"]["p99"] for name, each in middle.items()}
-    for name, what in (("events read", "events are read"), ("all asked that pages ask", "all is asked that pages ask")):
+    for name, what in (("events read", "events are read"), ("all requests of a page", "all requests of a page are sent")):
         run.report.target("hivemind", f"p99 of the RPC while {what}, of that alone", f"<= {P99_RATIO}", f"{ratio[name]:.2f}",
                           ratio[name] <= P99_RATIO)
     for name in ("alone again", "what-if", "page open"):
@@ -244,13 +244,13 @@ SECTIONS = {"paint": paint, "cpu": cpu, "calls": calls}
 
 
 class Run:
-    """What the sections are told: how long to measure what, and where to report it."""
+    """Settings of the sections: durations, number of rounds, and the report."""
 
     def __init__(self, options, folder):
         self.folder, self.program = pathlib.Path(folder), options.server
         self.report = Report("The dashboard")
         self.pages = 5 if options.quick else 15
-        # Many short turns: a node's load drifts by more than a page costs, and neighbours in time drift least.
+        # Many short turns, because the load of a node drifts by more than the cost of a page.
         self.seconds = 6 if options.quick else 10
         self.rounds = 4 if options.quick else 8
         self.turns = 8 if options.quick else 24
@@ -265,17 +265,17 @@ def arguments():
     parser.add_argument("--no-build", action="store_true", help="use the load client as it is")
     options = parser.parse_args()
     if not os.access(options.server, os.X_OK):
-        parser.error(f"no {options.server}: cargo build --release --locked, or --server PATH")
+        parser.error(f"{options.server} not found; run cargo build --release --locked or pass --server PATH")
     unknown = [name for name in options.only if name not in SECTIONS]
     if unknown:
-        parser.error(f"no section {unknown[0]}; there are {', '.join(SECTIONS)}")
+        parser.error(f"unknown section {unknown[0]}; known: {', '.join(SECTIONS)}")
     options.server = options.server.resolve()
     return options
 
 
 def main():
     options = arguments()
-    # So that what was started is also ended when the run is.
+    # Stops all processes if the run is terminated.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     if not options.no_build:
         subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=RLS, check=True)
@@ -284,12 +284,12 @@ def main():
         fleet = stack.enter_context(Fleet(run, "nodes", PEERS + 1))
         run.node = fleet.nodes[0]
         run.browser = stack.enter_context(Chromium(pathlib.Path(folder) / "profile"))
-        # The window of a key is a day, so that it stays in memory.
+        # The window of a key is a day, so keys stay in memory.
         loads([run.node], rate=20_000, n=KEYS * 3, seconds=60, key="seen", keys=KEYS)
         kept = json.loads(fleet.get(run.node.admin, "GET", "/api/v1/stats")[1])["keys_in_memory"]
         print(f"{kept:,} keys in memory", file=sys.stderr, flush=True)
         if kept < KEYS:
-            raise SystemExit(f"the node has {kept:,} keys, and {KEYS:,} were asked about")
+            raise SystemExit(f"the node has {kept:,} keys, expected {KEYS:,}")
         for name in options.only:
             print(f"{name} ...", file=sys.stderr, flush=True)
             try:

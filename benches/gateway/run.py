@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""What the gateway costs, beside an nginx that does the same.
+"""Benchmark of the gateway against nginx with the same task.
 
-    ./run.py --quick                  a look, under a minute
-    ./run.py                          everything, some 4 minutes
+    ./run.py --quick                  fewer and shorter rounds, under a minute
+    ./run.py                          everything, about 4 minutes
     ./run.py --only pass,refuse       some sections
     ./run.py --server PATH            another binary
 
-It starts `hivemind serve` (target/release/hivemind of this repository unless told otherwise: build it first with
-`cargo build --release --locked`), an nginx that proxies and an nginx that both have as their upstream, all on free
-ports of loopback with one worker each; sends to the two proxies in turns with `wrk -t1 -c32`, ends everything by its
-process id, and prints Markdown: a table of targets, each PASS or FAIL, and the rounds. It writes nothing.
+It starts `hivemind serve` (by default target/release/hivemind of this repository: build it first with
+`cargo build --release --locked`), an nginx as proxy and an nginx as the upstream of both, all on free loopback ports with
+one worker each. It sends to the two proxies in turns with `wrk -t1 -c32`, stops processes by their ids, and prints
+Markdown: a table of targets, each PASS or FAIL, and the rounds. It writes no files.
 
 Sections:
-  pass     a small answer, proxied and limited by a limit that is never reached: CPU of a request
-  refuse   a request over its limit: nginx with the line of its error log, the gateway with its problem and refusal log
-  logged   the same with the gateway's access log on, so that both write a line for each; it has no target
-  idle     resident memory with 10,000 keep-alive connections that have had an answer and been silent for 5 s
+  pass     a small response, proxied with a limit that is never reached: CPU per request
+  refuse   a request over the limit: nginx with a line in its error log, the gateway with problem document and refusal log
+  logged   the same with the gateway's access log, so that both write a line per request; it has no target
+  idle     resident memory with 10,000 keep-alive connections that got a response and were idle for 5 s
 
-CPU is user + system from /proc/PID/stat, in ticks of 10 ms. Only ratios of one run mean something: wrk and the
-upstream share the cores, and so may strangers. Ends with 0 if all targets are met, 1 if one is missed, 2 if something
-did not work. It needs nginx and wrk; ./test installs them."""
+CPU is user + system from /proc/PID/stat, in ticks of 10 ms. Only ratios of one run are meaningful: wrk, the upstream and
+other jobs share the cores. Exit status: 0 if all targets are met, 1 if one is missed, 2 on errors. It needs
+nginx and wrk; ./test installs them."""
 import argparse
 import contextlib
 import json
@@ -44,13 +44,13 @@ from bench.report import Report, machine, said, table  # noqa: E402
 
 CONNECTIONS = 32
 IDLE = 10_000
-# A connection is idle once it has been silent for so many seconds.
+# Seconds without traffic after which a connection counts as idle.
 SILENT = 5
 PASS_RATIO, REFUSE_RATIO, IDLE_MB = 1.25, 1.1, 150
 
 
 def nginx(stack, folder, name, http):
-    """An nginx of one process, which is what is measured; PORT in its configuration is one that is free."""
+    """Starts an nginx with one process. PORT in its configuration becomes a free port."""
     folder.mkdir(parents=True, exist_ok=True)
     addr = f"127.0.0.1:{free_port()}"
     temporary = " ".join(f"{kind}_temp_path {kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
@@ -61,7 +61,7 @@ def nginx(stack, folder, name, http):
         + http.replace("PORT", addr) + "\n}\n")
     program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
     if not program:
-        raise Broken("no nginx: `./test` installs it")
+        raise Broken("nginx not found; `./test` installs it")
     process = stack.enter_context(Process(folder, name, [program, "-p", folder, "-c", "nginx.conf", "-e", "error.log"]))
     process.addr = addr
     process.until("answer", lambda: answers(addr))
@@ -103,12 +103,12 @@ def gateway(stack, folder, program, behind, limits, **front):
 
 
 def wrk(addr, seconds):
-    """How many answers came, and how many of them were no 2xx."""
+    """The number of responses, and of those without a 2xx status."""
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", f"http://{addr}/"]
     try:
         text = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=True).stdout
     except FileNotFoundError:
-        raise Broken("no wrk: `./test` installs it") from None
+        raise Broken("wrk not found; `./test` installs it") from None
     if "Socket errors" in text:
         raise Broken(f"wrk: {text}")
     count = int(re.search(r"(\d+) requests in", text)[1])
@@ -117,7 +117,7 @@ def wrk(addr, seconds):
 
 
 def turns(run, title, contenders, refused):
-    """CPU of a request of each contender, in µs: rounds in turns, then the medians and their ratio."""
+    """CPU per request of each contender in µs: alternating rounds, then the medians and their ratio."""
     rounds = []
     for contender in contenders:
         wrk(contender.addr, 1)
@@ -127,9 +127,9 @@ def turns(run, title, contenders, refused):
             before = contender.cpu()
             count, other = wrk(contender.addr, run.seconds)
             costs.append((contender.cpu() - before) * 1e6 / count)
-            # The first of a fresh bucket passes.
+            # The first request of a new bucket passes.
             if (other < count - 2) if refused else other:
-                raise Broken(f"{contender.name}: {other} of {count} answers were refused")
+                raise Broken(f"{contender.name}: {other} of {count} responses were refusals")
         rounds.append(costs)
     ours, theirs = (statistics.median(column) for column in zip(*rounds))
     ratio = statistics.median(costs[0] / costs[1] for costs in rounds)
@@ -176,7 +176,7 @@ def refused(run):
 
 
 def hold(addr, count):
-    """So many connections, each with one answer behind it."""
+    """Opens connections and sends one request over each."""
     host, port = addr.rsplit(":", 1)
     held = []
     for number in range(count):
@@ -191,7 +191,7 @@ def hold(addr, count):
 def idle(run):
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most < run.idle + 500:
-        raise Broken(f"no more than {most} open files allowed here: ulimit -Hn")
+        raise Broken(f"the limit of open files is {most}: ulimit -Hn")
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     rows, ours = [], None
     with contextlib.ExitStack() as stack:
@@ -216,7 +216,7 @@ SECTIONS = {"pass": passed, "refuse": refused, "logged": refused_and_logged, "id
 
 
 class Run:
-    """What the sections are told: how long to measure what, and where to report it."""
+    """Settings of the sections: durations, number of rounds, and the report."""
 
     def __init__(self, options, folder):
         self.folder, self.program, self.report = pathlib.Path(folder), options.server, Report("The gateway")
@@ -229,7 +229,7 @@ def sections(text):
     chosen = text.split(",")
     for name in chosen:
         if name not in SECTIONS:
-            raise argparse.ArgumentTypeError(f"`{name}` is no section; there are {', '.join(SECTIONS)}")
+            raise argparse.ArgumentTypeError(f"unknown section `{name}`; known: {', '.join(SECTIONS)}")
     return chosen
 
 
@@ -243,7 +243,7 @@ def arguments():
     parser.add_argument("--seconds", type=int, help="seconds of each round and contender")
     options = parser.parse_args()
     if not options.server.is_file():
-        parser.error(f"no {options.server}: cargo build --release --locked, or --server PATH")
+        parser.error(f"{options.server} not found; run cargo build --release --locked or pass --server PATH")
     options.server = options.server.resolve()
     return options
 
@@ -263,7 +263,7 @@ def markdown(report, program):
 
 def main():
     options = arguments()
-    # So that what was started is also ended when the run is.
+    # Stops all processes if the run is terminated.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     with tempfile.TemporaryDirectory(prefix="gateway-bench-") as folder:
         run = Run(options, folder)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a call costs Hivemind with its counters in Redis, beside the same with its counters in memory.
+"""What a call costs Hivemind with its counters in Redis, compared with counters in memory.
 
     ./redis.py --quick                  a look, under a minute
     ./redis.py --out table.md           5 rounds of 100,000 calls
@@ -8,7 +8,7 @@
 It starts a Redis of its own and three `hivemind serve` (memory, redis, and redis with a lease) on free ports of
 loopback, sends to them in turns, ends them by their process ids, and prints Markdown. Round trips are what Redis
 itself says it has read (`total_reads_processed`): commands that came in one read came in one round trip. CPU is that
-of the process of Hivemind alone. Ends with 0 if all targets are met, 1 if one is missed, 2 if something did not work."""
+of the process of Hivemind alone. Exit status: 0 if all targets are met, 1 if one is missed, 2 on errors."""
 import argparse
 import contextlib
 import pathlib
@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from bench.measure import measured, median, rounds, spread  # noqa: E402  (the line above has to come first)
+from bench.measure import measured, median, rounds, spread  # noqa: E402  (must follow the line above)
 from bench.process import HERE, ROOT, Broken, Process, answers, free_port, hivemind  # noqa: E402
 from bench.report import Report, said  # noqa: E402
 
@@ -33,7 +33,7 @@ SCENARIOS = {
 
 
 class Redis:
-    """A Redis that keeps nothing on disk."""
+    """A Redis without persistence."""
 
     def __init__(self, stack, folder):
         if not shutil.which("redis-server"):
@@ -45,7 +45,7 @@ class Redis:
         self.socket = stack.enter_context(socket.create_connection(("127.0.0.1", self.port)))
 
     def reads(self):
-        """How often it has read from a connection; asking is one of them."""
+        """The number of reads from connections, including this request."""
         self.socket.sendall(b"INFO stats\r\n")
         text = b""
         while b"total_reads_processed:" not in text or not text.endswith(b"\r\n"):
@@ -71,7 +71,7 @@ def arguments():
 
 
 def turn(redis, server, scenario, n):
-    """One round of one server, with the reads and the CPU of Redis meanwhile."""
+    """One round of one server, with the reads and the CPU of Redis during it."""
     _, expect, sent = SCENARIOS[scenario]
     n = n // 4 if scenario == "single" else n
 
@@ -89,12 +89,12 @@ def measure(report, options, folder):
         redis = Redis(stack, folder)
         shared = {"storage.kind": "redis", "storage.redis.url": f"redis://127.0.0.1:{redis.port}",
                   "storage.on_error": "closed", "storage.redis.timeout_ms": 2000}
-        # Each counts for itself, so that one is not over because another was asked.
+        # Separate counters, so that calls to one server do not use up the limits of another.
         settings = {"memory": {}, "redis": {**shared, "storage.redis.prefix": "plain"},
                     "redis, leases": {**shared, "storage.redis.prefix": "leases", "storage.redis.lease.enabled": "true",
                                       "storage.redis.lease.slice": 100}}
-        servers = {name: hivemind(stack, folder / name.replace(", ", "-"), name, options.program, told)
-                   for name, told in settings.items()}
+        servers = {name: hivemind(stack, folder / name.replace(", ", "-"), name, options.program, own_settings)
+                   for name, own_settings in settings.items()}
         turns = {(s, c): turn(redis, servers[c], s, options.n) for s in SCENARIOS for c in servers}
         samples = rounds(options.rounds, turns)
         version = said("redis-server", "--version").partition("v=")[2].split()[0]
@@ -103,7 +103,7 @@ def measure(report, options, folder):
         rows.append((SCENARIOS[scenario][0], name, spread(s["cpu_us"] for s in own), f"{median(own, 'redis_us'):.1f}",
                      spread((s["trips"] for s in own), 3), f"{median(own, 'rps'):,.0f}", f"{median(own, 'p50'):.0f}",
                      f"{median(own, 'p99'):.0f}"))
-    report.table("Beside memory", ("what", "counters", "our CPU µs/request", "Redis' CPU µs/request",
+    report.table("Compared with memory", ("what", "counters", "our CPU µs/request", "Redis' CPU µs/request",
                                    "round trips/request", "requests/s", "p50 µs", "p99 µs"), rows,
                  f"Redis {version}. Median [least..most] of {options.rounds} rounds of {options.n:,} calls (1 x 1: a "
                  "quarter). Closed loop; the load client and Redis share the cores.")
@@ -111,7 +111,7 @@ def measure(report, options, folder):
         cpu = median(samples[scenario, "redis"], "cpu_us")
         report.target("redis", f"{SCENARIOS[scenario][0]}: our CPU/request", f"<= {CPU_US} µs", f"{cpu:.1f} µs", cpu <= CPU_US)
     alone, together = (median(samples[s, "redis"], "trips") for s in ("single", "hot"))
-    # A handful of reads are those of who watches over the connection.
+    # A few reads come from the health check of the connection.
     report.target("redis", "round trips/request, 1 at a time", "<= 1", f"{alone:.3f}", alone <= 1.01)
     report.target("redis", "round trips/request, 128 at a time", "< 1", f"{together:.3f}", together < 1)
 

@@ -1,31 +1,31 @@
 #!/usr/bin/env python3
-"""What the rate limit RPC of Hivemind costs, beside what its transport costs.
+"""Benchmark of the rate limit RPC, compared with its transport.
 
-    ./run.py --quick                         a look, under 3 minutes
-    ./run.py --instructions --out table.md   everything, some 12 minutes
+    ./run.py --quick                         fewer and shorter rounds, under 3 minutes
+    ./run.py --instructions --out table.md   everything, about 12 minutes
     ./run.py --only hot,keys,over            some sections
     ./run.py --server system=A --server mimalloc=B --only hot,most
                                              several binaries, taking turns in one table
-    ./run.py --set server.workers=1          settings of the configuration, for all servers
+    ./run.py --set server.workers=1          configuration settings for all servers
 
-It starts `hivemind serve` (target/release/hivemind of this repository unless told otherwise: build it first with
-`cargo build --release --locked`) and the floors on free ports of loopback, sends to them in turns, ends them by
-their process ids, and prints Markdown: a table of targets, each PASS or FAIL, and a table for each section.
+It starts `hivemind serve` (by default target/release/hivemind of this repository: build it first with
+`cargo build --release --locked`) and the baseline servers on free loopback ports, sends to them in turns, stops them by
+their ids, and prints Markdown: a table of targets, each PASS or FAIL, and a table per section.
 
 Sections:
-  hot, keys, over,   CPU, p50 and p99 of a call beside ref_h2 (bare h2, constant answer) and ref_tonic, closed loop:
-  changing, single   one hot key; 100,000 keys; over its limit; a header that changes; 1 connection x 1 stream
+  hot, keys, over,   CPU, p50 and p99 of a call, compared with ref_h2 (bare h2, constant response) and ref_tonic, closed loop:
+  changing, single   one hot key; 100,000 keys; over the limit; a changing header; 1 connection x 1 stream
   cores              CPU of a call with one worker and with two
-  telemetry          CPU and instructions of a call with everything counted, served and sent, and with nothing
+  telemetry          CPU and instructions of a call with all telemetry and without any
   memory             resident memory with a million keys
-  open               latency at 10,000 calls a second, open loop
-  envoy              the same through Envoy, at half of what it carries; needs Envoy (./test installs it)
-  most               the most calls a second, and the CPU of each at half of that
-  instructions       instructions of a call, by callgrind; only if asked for; needs valgrind
+  open               latency at 10,000 calls per second, open loop
+  envoy              the same through Envoy, at half of its capacity; needs Envoy (./test installs it)
+  most               the maximum of calls per second, and the CPU of a call at half of that
+  instructions       instructions of a call with callgrind; only on request; needs valgrind
 
 CPU is user + system from /proc/PID/stat, in ticks of 10 ms, so keep --n at 50,000 or more. Only ratios of one run
-mean something: the load client shares the cores, and so may strangers. Ends with 0 if all targets are met, 1 if one
-is missed, 2 if something did not work."""
+are meaningful: the load client and other jobs share the cores.
+Exit status: 0 if all targets are met, 1 if one is missed, 2 on errors."""
 import argparse
 import os
 import pathlib
@@ -35,7 +35,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from bench import service, transport  # noqa: E402  (the line above has to come first)
+from bench import service, transport  # noqa: E402  (must follow the line above)
 from bench.process import HERE, ROOT, Broken  # noqa: E402
 from bench.report import Report  # noqa: E402
 
@@ -45,7 +45,7 @@ SECTIONS = [*transport.SCENARIOS, *ALONE]
 
 
 class Run:
-    """What the sections are told: how long to measure what, and where to report it."""
+    """Settings of the sections: durations, number of rounds, and the report."""
 
     def __init__(self, options, folder):
         quick = options.quick
@@ -72,9 +72,9 @@ def server(text):
     name, program = pair(text)
     program = pathlib.Path(program).resolve()
     if not os.access(program, os.X_OK):
-        raise argparse.ArgumentTypeError(f"there is no program {program}")
+        raise argparse.ArgumentTypeError(f"program not found: {program}")
     if not name or "/" in name or name in ("ref_h2", "ref_tonic"):
-        raise argparse.ArgumentTypeError(f"`{name}` cannot be a server's name")
+        raise argparse.ArgumentTypeError(f"`{name}` is not a valid server name")
     return name, program
 
 
@@ -82,7 +82,7 @@ def sections(text):
     chosen = text.split(",")
     for name in chosen:
         if name not in SECTIONS:
-            raise argparse.ArgumentTypeError(f"`{name}` is no section; there are {', '.join(SECTIONS)}")
+            raise argparse.ArgumentTypeError(f"unknown section `{name}`; known: {', '.join(SECTIONS)}")
     return chosen
 
 
@@ -92,19 +92,19 @@ def arguments():
     parser.add_argument("--only", type=sections, help="sections, with commas")
     parser.add_argument("--instructions", action="store_true", help="count instructions as well (some minutes)")
     parser.add_argument("--server", type=server, action="append", default=[], metavar="NAME=PATH",
-                        help="a binary to measure; several take turns")
+                        help="a binary to measure; several alternate")
     parser.add_argument("--set", type=pair, action="append", default=[], metavar="KEY=VALUE",
-                        help="a setting, by its name in the configuration")
-    parser.add_argument("--rounds", type=int, help="rounds beside the floors")
-    parser.add_argument("--n", type=int, help="calls in each of these rounds")
-    parser.add_argument("--out", type=pathlib.Path, help="write the tables to this file, too")
+                        help="a configuration setting")
+    parser.add_argument("--rounds", type=int, help="rounds of the baseline comparison")
+    parser.add_argument("--n", type=int, help="calls per round")
+    parser.add_argument("--out", type=pathlib.Path, help="also write the tables to this file")
     parser.add_argument("--title", default="The rate limit RPC", help="the heading")
-    parser.add_argument("--no-build", action="store_true", help="use the floors and the load client as they are")
+    parser.add_argument("--no-build", action="store_true", help="do not rebuild the baselines and the load client")
     options = parser.parse_args()
     if not options.server:
         built = ROOT / "target" / "release" / "hivemind"
         if not built.is_file():
-            parser.error("no target/release/hivemind: cargo build --release --locked, or --server NAME=PATH")
+            parser.error("target/release/hivemind not found; run cargo build --release --locked or pass --server NAME=PATH")
         options.server = [("hivemind", built)]
     if options.only is None:
         options.only = [name for name in SECTIONS if name != "instructions"]
@@ -114,9 +114,9 @@ def arguments():
 
 
 def measure(run, chosen):
-    """Each section, the ones beside the floors as one because they take turns; one that breaks ends alone."""
+    """Runs each section; those with baselines form one section, because they alternate. A failed section does not stop the others."""
     together = [name for name in chosen if name in transport.SCENARIOS]
-    steps = [("beside the floors: " + ", ".join(together), lambda: transport.floors(run, together))] if together else []
+    steps = [("baselines: " + ", ".join(together), lambda: transport.floors(run, together))] if together else []
     steps += [(name, lambda step=ALONE[name]: step(run)) for name in chosen if name in ALONE]
     for name, step in steps:
         print(f"{name} ...", file=sys.stderr, flush=True)
@@ -129,7 +129,7 @@ def measure(run, chosen):
 
 def main():
     options = arguments()
-    # So that what was started is also ended when the run is.
+    # Stops all processes if the run is terminated.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     if not options.no_build:
         subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=HERE, check=True)

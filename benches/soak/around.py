@@ -1,9 +1,9 @@
-"""What stands around the nodes of a run: the limits, the rules, Envoy's configuration, the app behind them, ports."""
+"""Environment of a soak run: limits, rules, Envoy configuration, the upstream app and ports."""
 import http.server
 import socket
 
-PERIOD, LIMIT = 5, 200  # Of the limit that all doors share: seconds, and how many of them pass.
-RATE, BURST = 20, 20  # Of the gateway, for each client.
+PERIOD, LIMIT = 5, 200  # The shared limit: seconds of its window, and hits.
+RATE, BURST = 20, 20  # The gateway limit per client.
 RULES = """domain: soak
 descriptors:
   - key: user
@@ -11,7 +11,7 @@ descriptors:
     rate_limit: {unit: second, unit_multiplier: %d, requests_per_unit: %d}
   - key: user
     rate_limit: {algorithm: token_bucket, unit: second, requests_per_unit: 50, burst: 50}
-  # Changes with each load.
+  # Changes with each reload.
   - key: load
     value: "%d"
     rate_limit: {unit: hour, requests_per_unit: %d}
@@ -36,7 +36,7 @@ ENVOY = """static_resources:
                     typed_config:
                       "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
                       domain: soak
-                      # A call without an answer is told as such, and not passed uncounted.
+                      # A failed call is an error and does not pass uncounted.
                       failure_mode_deny: true
                       timeout: 2s
                       rate_limit_service: {transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: hivemind}}}

@@ -1,4 +1,4 @@
-"""The doors by which a run is asked, and who asks at them: a call by Envoy, by `/json`, at the gateway; each tells whose it was and whether it passed."""
+"""Frontends of a soak run and their clients: calls through Envoy, `/json` and the gateway; each returns its user and whether it passed."""
 import collections
 import http.client
 import json
@@ -10,14 +10,14 @@ from around import PERIOD
 
 
 class Client(threading.Thread):
-    """Asks one door over and over, and notes of each call when it began and ended and what became of it."""
+    """Calls one frontend repeatedly and records the times and the result of each call."""
 
     def __init__(self, soak, door, ask, pause):
         super().__init__(daemon=True)
         self.soak, self.door, self.ask, self.pause = soak, door, ask, pause
         self.answers, self.failed, self.slowest = collections.Counter(), [], 0.0
-        self.windows = collections.Counter()  # By who asked, in which window, and whether it passed.
-        self.calls = collections.Counter()  # By the tenth of a second in which they began.
+        self.windows = collections.Counter()  # By user, window and whether it passed.
+        self.calls = collections.Counter()  # By the tenth of a second of their start.
 
     def run(self):
         while not self.soak.over.is_set():
@@ -26,18 +26,18 @@ class Client(threading.Thread):
             try:
                 user, passed = self.ask()
                 self.answers["passed" if passed else "limited"] += 1
-                # A call that began and ended in one window was counted in it.
+                # A call within one window was counted in that window.
                 window = int(begun // PERIOD)
                 if window == int(time.time() // PERIOD):
                     self.windows[user if user in ("hot", "gateway") else "others", window, passed] += 1
-            except Exception as error:  # Whatever a call can fail with is a failed call.
+            except Exception as error:  # Any exception is a failed call.
                 self.failed.append((begun, f"{type(error).__name__}: {error}"))
             self.slowest = max(self.slowest, time.time() - begun)
             self.soak.over.wait(self.pause)
 
 
 class Door:
-    """A way to ask, over a connection that is kept for some calls."""
+    """A frontend, with a connection that is reused for some calls."""
 
     def __init__(self, connect, ask, calls=50):
         self.connect, self.talk, self.most, self.left, self.connection = connect, ask, calls, 0, None
@@ -56,16 +56,16 @@ class Door:
 
 
 def has_passed(connection, who):
-    """What became of the call that was sent; whatever is neither is a failed call."""
+    """Whether a call passed or was limited; other statuses are failures."""
     answer = connection.getresponse()
     answer.read()
     if answer.status not in (200, 429):
-        raise http.client.HTTPException(f"{who} says {answer.status}")
+        raise http.client.HTTPException(f"{who} returned {answer.status}")
     return answer.status == 200
 
 
 def some_user(others):
-    """Most calls are of the one who has used up its limit."""
+    """A user; most calls are from the one that has used up its limit."""
     return "hot" if random.random() < 0.7 else f"user-{random.randrange(others)}"
 
 

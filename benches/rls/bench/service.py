@@ -1,10 +1,10 @@
-"""What users see: memory, latency at a fixed rate, the same through Envoy, and the most that one node carries."""
+"""Benchmarks of a whole node: memory, latency at a fixed rate, latency through Envoy, and capacity."""
 import contextlib
 
 from .measure import measured, median, rounds, spread
 from .process import Broken, envoy, hivemind, reference
 
-# The users' bounds, in milliseconds.
+# Latency targets in milliseconds.
 BOUNDS = {"p50": 1, "p95": 5, "p99": 10}
 RATE = 10_000
 MILLION = 1_000_000
@@ -26,12 +26,12 @@ def bounds(run, name, what, samples):
 
 
 def kept_up(sample, rate):
-    """Whether the client could send as fast as it should."""
+    """Whether the client reached the requested rate."""
     return sample["rps"] >= 0.95 * rate
 
 
 def memory(run):
-    """Resident memory before and after a million distinct keys, on a server of its own."""
+    """Resident memory before and after a million distinct keys, on a separate server."""
     rows = []
     for name, program in run.servers.items():
         with contextlib.ExitStack() as stack:
@@ -46,7 +46,7 @@ def memory(run):
 
 
 def open_loop(run):
-    """10,000 calls a second straight over gRPC."""
+    """10,000 calls per second over gRPC without Envoy."""
     with contextlib.ExitStack() as stack:
         servers = {name: hivemind(stack, run.folder / "open" / name, name, program, run.settings)
                    for name, program in run.servers.items()}
@@ -66,7 +66,7 @@ def open_loop(run):
 
 
 def through_envoy(run):
-    """Half of what an Envoy with the filter carries here, sent through it and through one without."""
+    """Half of the capacity of an Envoy with the filter, sent through it and through one without the filter."""
     options = {"protocol": "http", "conns": 64, "keys": 1000}
     rows = []
     for name, program in run.servers.items():
@@ -86,7 +86,7 @@ def through_envoy(run):
                 for what, proxy in proxies.items()}
             samples = rounds(run.open_rounds, turns)
             calls = sum(s["n"] for s in samples["with the filter"])
-            # The round that warms up is in the CPU and not in the samples.
+            # The CPU includes the warm-up round, the samples do not.
             share = (server.cpu() - before) / calls * run.open_rounds / (run.open_rounds + 1) * 1e6
         for what, own in samples.items():
             rows.append((name, what, f"{median(carried[what], 'rps'):,.0f}", f"{rate:,}", *latencies(own),
@@ -101,12 +101,12 @@ def through_envoy(run):
                      f"{run.open_rounds} rounds. Client, upstream, Envoy and Hivemind share the cores.")
 
 
-# Threads of the client, connections, streams; rising.
+# Client threads, connections and streams, in increasing order.
 SHAPES = [(1, 1, 8), (1, 1, 32), (1, 4, 32), (1, 8, 64), (2, 8, 32), (2, 8, 64), (2, 16, 64)]
 
 
 def most(run):
-    """The most calls a second, and the CPU of each at half of that."""
+    """The maximum of calls per second, and the CPU of a call at half of that."""
     with contextlib.ExitStack() as stack:
         servers = {name: hivemind(stack, run.folder / "most" / name, name, program, run.settings)
                    for name, program in run.servers.items()}

@@ -1,4 +1,4 @@
-"""What a call costs beside its transport: CPU and latency against both floors, one core against two, instructions."""
+"""Cost of a call compared with its transport: CPU and latency against both baselines, one core and two, instructions."""
 import contextlib
 import re
 import shutil
@@ -7,7 +7,7 @@ import sys
 from .measure import load, measured, median, ratio, rounds, spread
 from .process import BUILT, Broken, Process, answers, free_port, hivemind, reference
 
-# What it is called, how a server is to answer it, and what is sent, as options of the load client.
+# Title, expected response, and options of the load client.
 SCENARIOS = {
     "hot": ("one hot key, 4 x 32", "ok", {"key": "hot"}),
     "keys": ("100,000 keys under 100 siblings and a default, 4 x 32", "ok", {"key": "tenant", "keys": 100_000}),
@@ -16,12 +16,12 @@ SCENARIOS = {
     "single": ("one hot key, 1 x 1", "ok", {"key": "hot", "conns": 1, "streams": 1}),
 }
 RATIO = 1.5
-# A choice, not a measurement: on a busy machine two runs of one binary differed by more (docs/benchmarks-rls.md).
+# Chosen: on a busy machine two runs of one binary differed by more (docs/benchmarks-rls.md).
 TOLERANCE = 0.1
 
 
 def floors(run, chosen):
-    """All chosen scenarios against all servers and both floors, taking turns in one run."""
+    """Runs the chosen scenarios against all servers and both baselines, alternating in one run."""
     with contextlib.ExitStack() as stack:
         contenders = {name: hivemind(stack, run.folder / "floors" / name, name, program, run.settings)
                       for name, program in run.servers.items()}
@@ -43,10 +43,10 @@ def floors(run, chosen):
             rows.append((SCENARIOS[scenario][0], name, spread(s["cpu_us"] for s in own), f"{median(own, 'rps'):,.0f}",
                          f"{median(own, 'p50'):.0f}", f"{median(own, 'p99'):.0f}",
                          f"{middle:.2f} [{least:.2f}..{most:.2f}]"))
-    run.report.table("Beside the floors", ("what", "server", "CPU µs/request", "requests/s", "p50 µs", "p99 µs",
+    run.report.table("Compared with the baselines", ("what", "server", "CPU µs/request", "requests/s", "p50 µs", "p99 µs",
                                            "CPU / ref_h2"), rows,
                      f"Median [least..most] of {run.rounds} rounds of {run.n:,} calls (1 x 1: a quarter). Closed loop: "
-                     "latency is mostly the queue that the client makes itself.")
+                     "latency is mostly the queue of the client.")
     for name in run.servers:
         verdicts(run, name, chosen, samples, ratios)
 
@@ -66,7 +66,7 @@ def verdicts(run, name, chosen, samples, ratios):
 
 
 def with_workers(stack, run, name, program, workers):
-    """A server on so many cores: by its setting, or where it has none by the cores that it may use."""
+    """Starts a server with a number of cores: with its setting, or with CPU affinity if it has none."""
     folder = run.folder / "cores" / f"{name}-{workers}"
     try:
         settings = {**run.settings, "server.workers": workers}
@@ -81,7 +81,7 @@ def with_workers(stack, run, name, program, workers):
 def cores(run):
     """CPU per call with one worker and with two."""
     if len(run.cores) < 2:
-        raise Broken("one core only")
+        raise Broken("the machine has one core")
     rows = []
     with contextlib.ExitStack() as stack:
         turns, means = {}, {}
@@ -101,25 +101,25 @@ def cores(run):
                      rows, "One hot key, 4 x 32; the load client shares the cores.")
 
 
-# All that tells of requests, and none of it; traces are apart.
-TOLD = {"on": {"observability.otel.metrics.endpoint": "http://127.0.0.1:1"},
-        "off": {"observability.prometheus.enabled": "false", "observability.otel.metrics.enabled": "false"}}
+# All telemetry of requests, and none; without traces.
+TELEMETRY = {"on": {"observability.otel.metrics.endpoint": "http://127.0.0.1:1"},
+             "off": {"observability.prometheus.enabled": "false", "observability.otel.metrics.enabled": "false"}}
 DEARER = 1.08
 
 
 def telemetry(run):
-    """CPU per call with everything counted, read and sent, and with nothing; and the instructions, which no neighbour disturbs."""
+    """CPU and instructions per call with all telemetry and without any. Instructions do not depend on other jobs."""
     rows = []
     with contextlib.ExitStack() as stack:
         receiver = stack.enter_context(Process(run.folder / "telemetry", "receiver", receiver_command()))
         receiver.until("listen", lambda: (run.folder / "telemetry" / "port").exists(), 10)
         port = (run.folder / "telemetry" / "port").read_text()
-        on = {**TOLD["on"], "observability.otel.metrics.endpoint": f"http://127.0.0.1:{port}",
+        on = {**TELEMETRY["on"], "observability.otel.metrics.endpoint": f"http://127.0.0.1:{port}",
               "observability.otel.metrics.protocol": "http", "observability.otel.metrics.interval": "1s"}
-        told = {"on": on, "off": TOLD["off"]}
+        states = {"on": on, "off": TELEMETRY["off"]}
         turns = {}
         for name, program in run.servers.items():
-            for state, settings in told.items():
+            for state, settings in states.items():
                 folder = run.folder / "telemetry" / f"{name}-{state}"
                 server = hivemind(stack, folder, name, program, {**run.settings, **settings})
                 for scenario in ("hot", "keys", "over"):
@@ -138,16 +138,16 @@ def telemetry(run):
         rows.append(counted_with_telemetry(run, name))
     run.report.table("Telemetry", ("server", "what", "off", "on", "on / off"), rows,
                      f"CPU µs/request, median [least..most] of {run.rounds} rounds of {run.n:,} calls in turns; instructions "
-                     "by callgrind. On: counted, served to Prometheus, sent by OTLP each second.")
+                     "by callgrind. On: counted, served to Prometheus, sent over OTLP every second.")
 
 
 def counted_with_telemetry(run, name):
-    """Instructions a call with telemetry and without, one hot key; a row of the table."""
+    """Instructions per call with and without telemetry, one hot key; a row of the table."""
     if not shutil.which("valgrind"):
-        return (name, "instructions", "no valgrind", "", "")
+        return (name, "instructions", "valgrind not found", "", "")
     short, long = run.counted
     each = {}
-    for state, settings in TOLD.items():
+    for state, settings in TELEMETRY.items():
         few, many = (counted(run, name, n, settings, state) for n in (short, long))
         each[state] = (many - few) / (long - short)
     dearer = each["on"] / each["off"]
@@ -157,7 +157,7 @@ def counted_with_telemetry(run, name):
 
 
 def receiver_command():
-    """A receiver of OTLP over HTTP that takes everything."""
+    """An OTLP receiver over HTTP that accepts everything."""
     code = ("import http.server, pathlib\n"
             "class Taker(http.server.BaseHTTPRequestHandler):\n"
             "    protocol_version = 'HTTP/1.1'\n"
@@ -173,9 +173,9 @@ def receiver_command():
 
 
 def instructions(run):
-    """Instructions per call, as the difference of a short and a longer run under callgrind: start-up cancels."""
+    """Instructions per call, as the difference of a short and a longer run under callgrind, which excludes startup."""
     if not shutil.which("valgrind"):
-        raise Broken("no valgrind: apt-get install valgrind")
+        raise Broken("valgrind not found: apt-get install valgrind")
     short, long = run.counted
     rows = []
     for name in [*run.servers, "ref_h2", "ref_tonic"]:
@@ -189,7 +189,7 @@ def instructions(run):
 
 
 def counted(run, name, n, settings=None, state=""):
-    """All instructions of a program that answers n calls."""
+    """All instructions of a program that serves n calls."""
     folder = run.folder / "callgrind" / f"{name}{state}-{n}"
     before = ["valgrind", "--tool=callgrind", "--callgrind-out-file=counts"]
     with contextlib.ExitStack() as stack:
@@ -201,12 +201,12 @@ def counted(run, name, n, settings=None, state=""):
             process = stack.enter_context(Process(folder, name, [*before, BUILT / name, addr, "ct"]))
             process.until("answer", lambda: answers(addr), 120)
             process.addr = addr
-        # Enough time: valgrind is some fifty times slower.
+        # valgrind is about fifty times slower.
         result = load("grpc", process.addr, n=n, key="hot", seconds=240)
         if result["ok"] != n:
-            raise Broken(f"{name}: {result['ok']} of {n} calls were answered under callgrind")
+            raise Broken(f"{name}: {result['ok']} of {n} calls succeeded under callgrind")
         process.stop(60)
     found = re.search(r"^(?:totals|summary): (\d+)", (folder / "counts").read_text(), re.M)
     if not found:
-        raise Broken(f"{name}: callgrind left no count")
+        raise Broken(f"{name}: callgrind wrote no count")
     return int(found[1])
