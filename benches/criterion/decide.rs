@@ -1,5 +1,5 @@
-//! The same comparisons as `ratios`, under criterion: its confidence intervals and
-//! its history between runs. It counts wall time, so run it on a quiet machine.
+//! The comparisons of `ratios` with criterion, which adds confidence intervals and a history of runs. It measures wall
+//! time, so run it on an idle machine.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use hivemind_benches::contenders::{Ours, PLENTY, bucket, governor, stingy_governor};

@@ -1,5 +1,5 @@
-//! Those who are compared. Each reads its own real clock for every decision, as
-//! it would in service: ours the wall clock, governor the TSC through quanta.
+//! Contenders. Each reads its real clock for every decision, as in production: ours the wall clock, governor the TSC
+//! through quanta.
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use hivemind_core::store::{
@@ -9,16 +9,16 @@ use hivemind_core::{Clock, Entry, Limit, Period, Rate, SystemClock};
 use std::hash::Hash;
 use std::num::NonZeroU32;
 
-/// Requests that no benchmark can use up.
+/// More requests than a benchmark sends.
 pub const PLENTY: u32 = 1_000_000_000;
 
-/// Our store, asked as a front door asks it.
+/// Our store, called as a frontend calls it.
 pub struct Ours {
     /// The counters.
     pub store: MemoryStore,
     seed: KeySeed,
     limits: Vec<Limit>,
-    /// What a rule keeps of its keys, for each limit.
+    /// The prepared key prefix of each limit.
     prefixes: Vec<KeyPrefix>,
 }
 
@@ -39,8 +39,8 @@ impl Ours {
         Key::new(&self.seed, parts(&[("api_key", name)]), &self.limits[0], 0)
     }
 
-    /// From a rule and the client's name to the verdict: hash the name on top of what the
-    /// rule keeps of its keys, read the clock, decide.
+    /// From a rule and the client's name to the verdict: hash the name into the prepared prefix, read the clock,
+    /// decide.
     #[inline]
     pub fn decide(&self, name: &str) -> bool {
         let entries = [("api_key", name)];
@@ -48,7 +48,7 @@ impl Ours {
         self.store.decide_alone(&charge, Context::at(SystemClock.now())).0
     }
 
-    /// The same with nothing kept: domain, entry keys and limit are hashed for each decision.
+    /// The same without a prepared prefix: domain, entry keys and limit are hashed for each decision.
     #[inline]
     pub fn decide_by_parts(&self, name: &str) -> bool {
         let entries = [("api_key", name)];
@@ -56,7 +56,7 @@ impl Ours {
         self.store.decide_alone(&charge, Context::at(SystemClock.now())).0
     }
 
-    /// The same with the whole verdict looked at, as a front door tells it.
+    /// The same with the whole verdict, as a frontend reports it.
     #[inline]
     pub fn verdict(&self, name: &str) -> (bool, Verdict) {
         let entries = [("api_key", name)];
@@ -64,7 +64,7 @@ impl Ours {
         self.store.decide_alone(&charge, Context::at(SystemClock.now()))
     }
 
-    /// The same with a key that the caller has kept.
+    /// The same with a prepared key.
     #[inline]
     pub fn decide_by_key(&self, key: Key) -> bool {
         let charge = self.charge_of(key, parts(&[]));
@@ -106,7 +106,7 @@ pub fn governor<K: Hash + Eq + Clone>(per_second: u32, burst: u32) -> Governor<K
     RateLimiter::keyed(quota)
 }
 
-/// A governor that admits one request an hour, and so refuses every other one here.
+/// A governor that admits one request per hour and refuses the others.
 #[must_use]
 pub fn stingy_governor<K: Hash + Eq + Clone>() -> Governor<K> {
     RateLimiter::keyed(Quota::per_hour(NonZeroU32::MIN))
@@ -119,18 +119,18 @@ fn at_least_one(number: u32) -> NonZeroU32 {
 /// A token bucket.
 ///
 /// # Panics
-/// If a benchmark asks for a bucket that cannot be.
+/// If the bucket is invalid.
 #[must_use]
 pub fn bucket(requests: u32, period: Period, burst: u32) -> Limit {
-    let rate = Rate::new(requests, period).expect("a benchmark's rate is above zero");
-    Limit::token_bucket(rate, burst).expect("a benchmark's burst is in range")
+    let rate = Rate::new(requests, period).expect("the rate is above zero");
+    Limit::token_bucket(rate, burst).expect("the burst is in range")
 }
 
-/// A rate of `requests` a second.
+/// A rate of `requests` per second.
 ///
 /// # Panics
-/// If a benchmark asks for none.
+/// If the rate is zero.
 #[must_use]
 pub fn per_second(requests: u32) -> Rate {
-    Rate::per_second(requests).expect("a benchmark's rate is above zero")
+    Rate::per_second(requests).expect("the rate is above zero")
 }

@@ -1,7 +1,6 @@
-//! Keys as clients have them, and the order in which they come: random, but the
-//! same in every run and for every contender.
+//! Realistic keys and their order: random, but the same in every run and for every contender.
 
-/// SplitMix64: enough for an order that no cache can foresee, and no dependency.
+/// SplitMix64: random enough for cache misses, without a dependency.
 pub struct Random(u64);
 
 impl Random {
@@ -21,7 +20,7 @@ impl Random {
     }
 }
 
-/// `count` names of 23 bytes, as API keys and session ids are.
+/// `count` names of 23 bytes, similar to API keys and session ids.
 #[must_use]
 pub fn names(count: usize) -> Vec<String> {
     let mut random = Random::new(1);

@@ -1,10 +1,8 @@
-//! What the benchmarks share: the contenders, their keys, and a way to measure
-//! them that a noisy machine does not mislead.
+//! Shared code of the benchmarks: contenders, keys, and measurements that tolerate a noisy machine.
 //!
-//! Two rules hold everywhere. Whoever is compared runs in the same process, in
-//! turns of some milliseconds, so that a noisy neighbour hits both; and what is
-//! counted is the thread's CPU time, not the wall's. Trust the ratios: the
-//! nanoseconds are this machine's, at that minute.
+//! Contenders run in the same process in turns of a few milliseconds, so that other jobs affect all of them, and the
+//! measured time is the CPU time of the thread. Only ratios are meaningful: nanoseconds depend on the machine and
+//! the time.
 
 pub mod contenders;
 pub mod keys;

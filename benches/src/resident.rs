@@ -1,9 +1,9 @@
-//! Resident memory, as the kernel counts it. Each contender is measured in a
-//! process of its own, because an allocator does not give back what another used.
+//! Resident memory as reported by the kernel. Each contender is measured in its own process, because an allocator does
+//! not return all freed memory.
 
 use std::process::Command;
 
-/// Bytes of this process that are in memory now.
+/// Resident bytes of this process.
 #[must_use]
 pub fn bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -11,7 +11,7 @@ pub fn bytes() -> u64 {
     pages.unwrap_or(0) * rustix::param::page_size() as u64
 }
 
-/// How much `fill` added to this process. What it returns is kept until then.
+/// The memory that `fill` added. Its return value stays alive until the measurement.
 pub fn added_by<T>(fill: impl FnOnce() -> T) -> u64 {
     let before = bytes();
     let filled = fill();

@@ -1,11 +1,11 @@
-//! Contenders taking turns. A round gives each of them the same decisions to
-//! make; what is told is the median over the rounds, and ratios of medians.
+//! Alternating contenders. In a round each makes the same decisions; results are medians over the rounds and ratios of
+//! medians.
 
 use crate::watch::{monotonic, nanos_each, thread_cpu};
 use std::hint::black_box;
 use std::sync::Barrier;
 
-/// Decisions in one turn: some milliseconds.
+/// Decisions in one turn: a few milliseconds.
 pub const TURN: usize = 100_000;
 
 /// One side of a comparison.
@@ -15,23 +15,23 @@ pub struct Contender<'a> {
 }
 
 impl<'a> Contender<'a> {
-    /// `turn` makes the decisions of one round and tells the nanoseconds of CPU that each took.
+    /// `turn` makes the decisions of one round and returns the CPU nanoseconds of each.
     pub fn new(name: impl Into<String>, turn: impl FnMut(usize) -> f64 + 'a) -> Self {
         Self { name: name.into(), turn: Box::new(turn) }
     }
 }
 
-/// What one contender needed.
+/// The result of one contender.
 pub struct Taken {
-    /// Who.
+    /// Its name.
     pub name: String,
-    /// The median over the rounds, in nanoseconds of CPU a decision.
+    /// The median over the rounds, in CPU nanoseconds per decision.
     pub median: f64,
-    /// The best round: what it costs when nobody disturbs.
+    /// The best round: the cost without disturbances.
     pub least: f64,
 }
 
-/// Lets all contenders take turns. The first round only warms up and is not counted.
+/// Runs all contenders in turns. The first round is a warm-up and is not counted.
 #[must_use]
 pub fn interleave(rounds: usize, mut contenders: Vec<Contender<'_>>) -> Vec<Taken> {
     let mut taken = vec![Vec::with_capacity(rounds); contenders.len()];
@@ -53,7 +53,7 @@ pub fn interleave(rounds: usize, mut contenders: Vec<Contender<'_>>) -> Vec<Take
         .collect()
 }
 
-/// Asks for one key again and again.
+/// Decides one key repeatedly.
 pub fn hot<'a>(who: &str, mut decide: impl FnMut() -> bool + 'a) -> Contender<'a> {
     Contender::new(who, move |_| {
         nanos_each(TURN, || {
@@ -64,7 +64,7 @@ pub fn hot<'a>(who: &str, mut decide: impl FnMut() -> bool + 'a) -> Contender<'a
     })
 }
 
-/// Every round goes through other keys, and all contenders of it through the same.
+/// Each round uses other keys, and all contenders of a round the same keys.
 pub fn through<'a, K>(who: &str, arrivals: &'a [K], decide: impl Fn(&K) -> bool + 'a) -> Contender<'a> {
     Contender::new(who, move |round| {
         let turn = round % (arrivals.len() / TURN);
@@ -76,8 +76,8 @@ pub fn through<'a, K>(who: &str, arrivals: &'a [K], decide: impl Fn(&K) -> bool 
     })
 }
 
-/// `work` on two threads that start together: nanoseconds of CPU, both threads'
-/// together, and of the wall, for each of the `count` calls that each thread makes.
+/// Runs `work` on two threads that start together: CPU nanoseconds of both threads and wall nanoseconds, for each of
+/// the `count` calls per thread.
 pub fn on_two_threads(count: usize, work: impl Fn(usize) + Sync) -> (f64, f64) {
     let start = Barrier::new(2);
     let timed = |thread| {

@@ -1,15 +1,15 @@
-//! The two clocks of a measurement, read through rustix because it needs no `unsafe` here.
+//! Clocks of a measurement, read through rustix to avoid `unsafe`.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// CPU time this thread has had.
+/// CPU time of this thread.
 #[must_use]
 pub fn thread_cpu() -> Duration {
     read(ClockId::ThreadCPUTime)
 }
 
-/// Time that only goes forward, for pauses as a caller feels them.
+/// Monotonic time, for waits as a caller sees them.
 #[must_use]
 pub fn monotonic() -> Duration {
     read(ClockId::Monotonic)
@@ -20,7 +20,7 @@ fn read(clock: ClockId) -> Duration {
     Duration::new(at.tv_sec.cast_unsigned(), u32::try_from(at.tv_nsec).unwrap_or(0))
 }
 
-/// Nanoseconds of CPU that each of `count` calls took.
+/// CPU nanoseconds per call of `count` calls.
 pub fn nanos_each(count: usize, run: impl FnOnce()) -> f64 {
     let before = thread_cpu();
     run();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Hivemind, an upstream and Envoy beside them. Ctrl-C ends all of them. HIVEMIND=path takes that binary, ENVOY=path that
-# Envoy; PORT, APP_PORT, GRPC_PORT and ADMIN_PORT are for machines where 10000, 8000, 8081 and 8080 are taken.
+# Starts Hivemind, an upstream and Envoy. Ctrl-C stops all of them. HIVEMIND=path and ENVOY=path select binaries; PORT,
+# APP_PORT, GRPC_PORT and ADMIN_PORT replace 10000, 8000, 8081 and 8080.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 [ -n "${HIVEMIND-}" ] || { cargo build --release --locked && HIVEMIND=../../target/release/hivemind; }
@@ -11,6 +11,6 @@ sed "s/port_value: 10000/port_value: ${PORT:-10000}/; s/port_value: 8000/port_va
 HIVEMIND_SERVER__GRPC_PORT=${GRPC_PORT:-8081} HIVEMIND_SERVER__ADMIN_PORT=${ADMIN_PORT:-8080} HIVEMIND_SERVER__METRICS_PORT=0 \
     "$HIVEMIND" serve --rules rules.yaml &
 python3 -m http.server --bind 127.0.0.1 "${APP_PORT:-8000}" >/dev/null 2>&1 &
-command -v "${ENVOY:-envoy}" >/dev/null || { echo 'No Envoy here: install it or set ENVOY=path; Hivemind runs alone.'; wait; exit; }
+command -v "${ENVOY:-envoy}" >/dev/null || { echo 'Envoy not found: install it or set ENVOY=path; Hivemind runs without it.'; wait; exit; }
 "${ENVOY:-envoy}" -c "$scratch/envoy.yaml" --use-dynamic-base-id --log-level warning &
 wait -n

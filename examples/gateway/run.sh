@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# nginx's configuration, imported, in front of an app. Ctrl-C ends all of it.
-# HIVEMIND=path takes that binary; PORT and APP_PORT are for machines where 10080 and 3000 are taken.
+# Starts the gateway with an imported nginx configuration in front of an app. Ctrl-C stops both.
+# HIVEMIND=path selects a binary; PORT and APP_PORT replace 10080 and 3000.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 [ -n "${HIVEMIND-}" ] || { cargo build --release --locked && HIVEMIND=../../target/release/hivemind; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Three nodes of a mesh. Ctrl-C ends them. HIVEMIND=path takes that binary; ADMIN_PORTS and MESH_PORTS are for machines where these are taken.
+# Starts three nodes of a mesh. Ctrl-C stops them. HIVEMIND=path selects a binary; ADMIN_PORTS and MESH_PORTS replace the ports.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 [ -n "${HIVEMIND-}" ] || { cargo build --release --locked && HIVEMIND=../../target/release/hivemind; }

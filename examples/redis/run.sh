@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two nodes and a Redis. Ctrl-C ends them. HIVEMIND=path takes that binary; ADMIN_PORTS and REDIS_PORT are for machines where these are taken.
+# Starts two nodes and a Redis. Ctrl-C stops them. HIVEMIND=path selects a binary; ADMIN_PORTS and REDIS_PORT replace the ports.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 [ -n "${HIVEMIND-}" ] || { cargo build --release --locked && HIVEMIND=../../target/release/hivemind; }
@@ -10,7 +10,7 @@ for port in "${admin[@]}"; do
     HIVEMIND_SERVER__GRPC_PORT=0 HIVEMIND_SERVER__METRICS_PORT=0 HIVEMIND_SERVER__ADMIN_PORT=$port \
         HIVEMIND_STORAGE__REDIS__URL=redis://127.0.0.1:${REDIS_PORT:-6390} "$HIVEMIND" serve --config hivemind.yaml >/dev/null 2>&1 &
 done
-# Ready, and with Redis: a node that starts without it says `degraded`.
+# Ready and connected to Redis: a node without Redis reports `degraded`.
 until curl -sf "http://127.0.0.1:{${admin[0]},${admin[1]}}/readyz" | grep -c . | grep -qx 2; do
     [ "$(jobs -rp | wc -l)" -eq 3 ] || exit 1
     sleep 0.2

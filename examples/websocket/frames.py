@@ -1,4 +1,4 @@
-"""As much of RFC 6455 as an echo needs: the accept key, and frames that are not split."""
+"""The parts of RFC 6455 that an echo needs: the accept key and unfragmented frames."""
 
 import base64, hashlib, os
 
@@ -11,7 +11,7 @@ def accept(key):
 
 
 def write(stream, kind, payload, masked):
-    """One frame; a client masks what it sends."""
+    """Writes one frame; a client masks its payload."""
     assert len(payload) < 126
     mask = os.urandom(4) if masked else b""
     if masked:
@@ -21,7 +21,7 @@ def write(stream, kind, payload, masked):
 
 
 def read(stream):
-    """The next frame as its kind and payload; none at the end."""
+    """Reads the next frame and returns its kind and payload; None at the end."""
     head = stream.read(2)
     if len(head) < 2 or head[1] & 0x7F > 125:
         return None, b""

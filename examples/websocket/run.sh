@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An app that echoes over WebSockets, and the gateway before it. Ctrl-C ends both.
-# HIVEMIND=path takes that binary; PORT and APP_PORT are for machines where 10080 and 3000 are taken.
+# Starts a WebSocket echo app and the gateway in front of it. Ctrl-C stops both.
+# HIVEMIND=path selects a binary; PORT and APP_PORT replace 10080 and 3000.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 [ -n "${HIVEMIND-}" ] || { cargo build --release --locked && HIVEMIND=../../target/release/hivemind; }

@@ -1,4 +1,4 @@
-"""Says something so many times over a WebSocket, and tells what became of it: `python3 say.py ws://HOST:PORT/PATH TIMES`."""
+"""Sends a message several times over a WebSocket and prints the result: `python3 say.py ws://HOST:PORT/PATH TIMES`."""
 
 import socket, sys
 from urllib.parse import urlsplit

@@ -1,5 +1,5 @@
-//! Those who are compared, each from what its caller has in hand: a domain and the entries of a
-//! descriptor. Both find the rule, decide by fixed windows and tell what remains and when it resets.
+//! Contenders: `Limiter` of core and Limitador. Both start from a domain and the entries of a descriptor, find
+//! the rule, decide with fixed windows, and return the remaining hits and the reset time.
 
 use hivemind_core::store::StoreOptions;
 use hivemind_core::{
@@ -10,21 +10,21 @@ use limitador::limit::{Context, Expression, Limit as TheirLimit, Namespace, Pred
 use std::collections::HashMap;
 use std::hint::black_box;
 
-/// Keys that both have room for, and neither more than asked: each is told this cap.
+/// The maximum number of keys of both.
 pub const MOST_KEYS: usize = 1_000_000;
 
 const DOMAIN: &str = "api";
 const CLIENT: &str = "api_key";
 const PLAN: &str = "plan";
 
-/// So many requests in each window of this length.
+/// A number of requests per window of this length.
 pub type Window = (u32, Period);
 
-/// `Limiter` of core, as a program embeds it.
+/// `Limiter` of core, as embedded in a program.
 pub struct Ours(Limiter);
 
 impl Ours {
-    /// One rule for each client, of all these windows.
+    /// One rule per client with all these windows.
     pub fn new(windows: &[Window]) -> Self {
         Self::of(Rules::new().with(DOMAIN, &[Matcher::any(CLIENT)], rule(windows)).expect("a rule"))
     }
@@ -54,13 +54,13 @@ impl Ours {
         self.left(&[(PLAN, plan), (CLIENT, name)]).is_some()
     }
 
-    /// What remains after one more request of this client; none if it was refused.
+    /// The remaining hits after one more request of this client; `None` if it was refused.
     pub fn left_to(&self, name: &str) -> Option<u64> {
         self.left(&[(CLIENT, name)])
     }
 
     fn left(&self, entries: &[Entry<'_>]) -> Option<u64> {
-        // The whole decision is looked at, waits and all, as a front door tells it.
+        // Read the whole decision, including waits, as a frontend does.
         let decision = black_box(self.0.check(DOMAIN, &[Descriptor::new(entries)]));
         if decision.is_allowed() { decision.remaining() } else { None }
     }
@@ -71,20 +71,20 @@ fn rule(windows: &[Window]) -> Rule {
     Rule::new(Budget::Limits(limits.collect()))
 }
 
-/// Limitador's `RateLimiter` with its store in memory.
+/// Limitador's `RateLimiter` with its in-memory store.
 pub struct Theirs {
     limiter: RateLimiter,
-    /// Kept ready: its server moves the text of a request into one, which costs nothing.
+    /// Prepared: the server of Limitador moves the text of a request into it at no cost.
     namespace: Namespace,
 }
 
 impl Theirs {
-    /// A limit of one variable for each of these windows.
+    /// A limit with one variable per window.
     pub fn new(windows: &[Window]) -> Self {
         Self::of(windows.iter().map(|window| limit(*window, None)))
     }
 
-    /// A limit with a condition for each of `plans`.
+    /// A limit with a condition per plan.
     pub fn of_plans(plans: &[String], window: Window) -> Self {
         Self::of(plans.iter().map(|plan| limit(window, Some(plan))))
     }
@@ -92,7 +92,7 @@ impl Theirs {
     fn of(limits: impl Iterator<Item = TheirLimit>) -> Self {
         let limiter = RateLimiter::new(MOST_KEYS as u64);
         for limit in limits {
-            assert!(limiter.add_limit(limit), "each limit has an identity of its own");
+            assert!(limiter.add_limit(limit), "each limit has its own identity");
         }
         Self { limiter, namespace: DOMAIN.into() }
     }
@@ -107,12 +107,12 @@ impl Theirs {
         self.left_in(&context(&[(PLAN, plan), (CLIENT, name)])).is_some()
     }
 
-    /// The same with a context that the caller has kept, which serves one client only.
+    /// The same with a prepared context, which is for one client only.
     pub fn admits_in(&self, context: &Context<'_>) -> bool {
         self.left_in(context).is_some()
     }
 
-    /// What remains after one more request of this client; none if it was refused.
+    /// The remaining hits after one more request of this client; `None` if it was refused.
     pub fn left_to(&self, name: &str) -> Option<u64> {
         self.left_in(&context(&[(CLIENT, name)]))
     }
@@ -132,7 +132,7 @@ pub fn context_of(name: &str) -> Context<'static> {
     context(&[(CLIENT, name)])
 }
 
-/// Its only door in takes a map of owned texts.
+/// The only constructor takes a map of owned strings.
 fn context(entries: &[Entry<'_>]) -> Context<'static> {
     let values: HashMap<String, String> =
         entries.iter().map(|(key, value)| (String::from(*key), String::from(*value))).collect();

@@ -1,5 +1,5 @@
-//! Ours and Limitador in turns, in one process: CPU time of the thread, the ratio
-//! of the medians, and whether the targets hold. See `--help`.
+//! Benchmark of Hivemind against Limitador: alternating in one process, CPU time of the thread, ratios of the
+//! medians, and targets. See `--help`.
 
 mod contenders;
 mod racing;
@@ -16,21 +16,21 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-What a decision costs, ours beside the library of Kuadrant's Limitador: CPU time of the thread.
+Cost of a decision compared with the library of Kuadrant's Limitador: CPU time of the thread.
 
-    cargo run --release                    15 rounds, some minutes
+    cargo run --release                    15 rounds, a few minutes
     cargo run --release -- --rounds 5      fewer; at most 100
-    cargo run --release -- --hot 15        one key only: no million of them, no memory, no race
-    cargo run --release -- --race          two threads at once, and nothing else
+    cargo run --release -- --hot 15        only one key: no million keys, no memory, no race
+    cargo run --release -- --race          only two concurrent threads
 
-Prints Markdown. Trust ratios within one run, never two runs' nanoseconds.
-Exits with 1 if a target is missed, with 2 if it was not understood.";
+Prints Markdown. Only ratios within one run are meaningful.
+Exit status: 1 if a target is missed, 2 for unknown arguments.";
 
-/// The most rounds, so that a run ends within the hour.
+/// The maximum number of rounds, for a run within an hour.
 const MOST_ROUNDS: usize = 100;
-/// Ours over theirs, of CPU time and of memory: set before anything was measured here.
+/// Target of our CPU time and memory divided by theirs, set before any measurement.
 const TARGET: f64 = 0.2;
-/// Long, so that no window ends while a refusal is measured.
+/// A long period, so that no window ends during a measurement.
 const YEAR: Period = Period::YEAR;
 const NAME: &str = "client-0123456789abcdef";
 
@@ -40,9 +40,9 @@ fn main() -> ExitCode {
     let rounds = |text: &str| text.parse().ok().filter(|rounds| (1..=MOST_ROUNDS).contains(rounds));
     match arguments.as_slice() {
         [] => judge(15, true),
-        ["--help" | "-h"] => told(HELP),
-        // Asked by this program of itself.
-        ["--resident", who] => told(&resident_of(who).to_string()),
+        ["--help" | "-h"] => print(HELP),
+        // Used by this program to start itself.
+        ["--resident", who] => print(&resident_of(who).to_string()),
         ["--race"] => {
             let mut report = Report::default();
             beyond_the_limit(&mut report);
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn told(text: &str) -> ExitCode {
+fn print(text: &str) -> ExitCode {
     println!("{text}");
     ExitCode::SUCCESS
 }
@@ -88,7 +88,7 @@ fn judge(rounds: usize, everything: bool) -> ExitCode {
     if report.missed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Both take the same requests in turns.
+/// Both decide the same requests in turns.
 fn compared(rounds: usize, ours: impl Fn() -> bool, theirs: impl Fn() -> bool) -> Vec<Taken> {
     interleave(rounds, vec![hot("ours", ours), hot("Limitador", theirs)])
 }
@@ -102,7 +102,7 @@ fn one_hot_key(rounds: usize, report: &mut Report) {
         let context = context_of(NAME);
         let taken =
             compared(rounds, || ours.admits(black_box(NAME)), || theirs.admits_in(black_box(&context)));
-        report.ratio(&format!("the same {what}, Limitador with its context kept ready"), &taken, TARGET);
+        report.ratio(&format!("the same {what}, Limitador with a prepared context"), &taken, TARGET);
         let passes = requests == PLENTY;
         assert_eq!((ours.admits(NAME), theirs.admits(NAME)), (passes, passes), "a {what} was measured");
     }
@@ -126,10 +126,10 @@ fn one_rule_of_ten(rounds: usize, report: &mut Report) {
         turns("Limitador", plan, |plan, name| theirs.admits_of(plan, name)),
     ];
     let taken = interleave(rounds, contenders);
-    report.ratio("10 rules, of which one is for the request, pass", &taken, TARGET);
+    report.ratio("10 rules, one of which matches, pass", &taken, TARGET);
 }
 
-/// A turn is shorter here, because Limitador looks at every limit of the domain.
+/// Turns are shorter, because Limitador evaluates every limit of the domain.
 fn turns<'a>(who: &str, plan: &'a str, admits: impl Fn(&str, &str) -> bool + 'a) -> Contender<'a> {
     const TURN: usize = 10_000;
     Contender::new(who, move |_| {
@@ -141,20 +141,20 @@ fn turns<'a>(who: &str, plan: &'a str, admits: impl Fn(&str, &str) -> bool + 'a)
     })
 }
 
-/// Tells how many clients of a million each has forgotten.
+/// Returns how many clients of a million each has forgotten.
 fn a_million_keys(rounds: usize, report: &mut Report) -> (usize, usize) {
     let names = keys::names(MOST_KEYS);
     let windows = [(PLENTY, YEAR)];
     let (ours, theirs) = (Ours::new(&windows), Theirs::new(&windows));
     for name in &names {
-        assert!(ours.admits(name) && theirs.admits(name), "nobody is refused");
+        assert!(ours.admits(name) && theirs.admits(name), "no request is refused");
     }
     let known = Some(u64::from(PLENTY) - 2);
     let forgotten = (
         names.iter().filter(|name| ours.left_to(name) != known).count(),
         names.iter().filter(|name| theirs.left_to(name) != known).count(),
     );
-    // A request's name was just read from a socket: in the order of arrival they lie side by side.
+    // Names are contiguous in order of arrival, as if just read from a socket.
     let order = keys::order(MOST_KEYS, MOST_KEYS);
     let arrivals: Vec<String> = order.iter().map(|index| names[*index].clone()).collect();
     let contenders = vec![
@@ -189,7 +189,7 @@ fn resident_of(who: &str) -> u64 {
 
 fn memory(report: &mut Report) {
     let each = |who| {
-        let bytes = resident::in_own_process(&["--resident", who]).expect("the program tells a number");
+        let bytes = resident::in_own_process(&["--resident", who]).expect("the program prints a number");
         bytes as f64 / MOST_KEYS as f64
     };
     let (ours, theirs) = (each("ours"), each("Limitador"));
@@ -209,13 +209,10 @@ fn beyond_the_limit(report: &mut Report) {
     let ours = racing::beyond(&clients, LIMIT as usize, |name| ours.admits(name));
     let theirs = racing::beyond(&clients, LIMIT as usize, |name| theirs.admits(name));
     println!(
-        "| 2 threads at once, a limit of {LIMIT}, {CLIENTS} clients: raced for by both | {} | {} | - | |",
+        "| 2 concurrent threads, a limit of {LIMIT}, {CLIENTS} clients: contended | {} | {} | - | |",
         ours.raced, theirs.raced
     );
     let mark = report.mark(ours.requests == 0);
-    println!(
-        "| clients of these with more than the limit | {} | {} | ours 0 | {mark} |",
-        ours.clients, theirs.clients
-    );
-    println!("| requests too many, of all | {} | {} | - | |", ours.requests, theirs.requests);
+    println!("| clients over the limit | {} | {} | ours 0 | {mark} |", ours.clients, theirs.clients);
+    println!("| requests over the limit, in total | {} | {} | - | |", ours.requests, theirs.requests);
 }

@@ -1,35 +1,34 @@
-//! The options of `load`: `--name value` in any order, each with a default.
+//! Options of `load`: `--name value` in any order, each with a default.
 
 use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What `load --help` says.
+/// The text of `load --help`.
 pub const HELP: &str = "\
 load grpc|http --addr IP:PORT [options]
 
-Sends requests over loopback and prints one line of JSON: how many, how fast, how they were answered, and their
-latency in microseconds. Ends after --n requests or --seconds, whichever is first.
+Sends requests over loopback and prints one line of JSON: number, rate and results of the requests, and their latency
+in microseconds. Stops after --n requests or --seconds, whichever is first.
 
-  --conns 4 --streams 32   connections, and calls at a time on each (http: always 1)
+  --conns 4 --streams 32   connections, and concurrent calls on each (http: always 1)
   --keys 1                 distinct values of the key, sent in turn
-  --values FILE            these values in their place, one a line, sent in turn
-  --n 100000               the most requests
-  --seconds 60             the most seconds
+  --values FILE            explicit values, one per line, sent in turn
+  --n 100000               maximum number of requests
+  --seconds 60             maximum duration
   --threads 1              threads, each with its share of connections, requests and rate
-  --rate R                 open loop: R requests a second whatever the answers do, latency from the time at which
-                           a request was due and not from when it could be sent. Without it closed loop: a call
-                           begins when the last one on its stream is answered.
-  --changing yes           one header with another value in each request (x-request-id)
+  --rate R                 open loop: R requests per second, independent of responses; latency starts when a request
+                           is due. Without it closed loop: a call starts after the previous one on its stream.
+  --changing yes           a header with a different value in each request (x-request-id)
   --domain D --key K       grpc: the descriptor is (K, value) in domain D
-  --path /                 http: what is asked for; the value goes in the header x-key";
+  --path /                 http: the path; the value is sent in the header x-key";
 
-/// What is to be sent, and how.
+/// What to send, and how.
 #[derive(Clone)]
 pub struct Args {
     /// `grpc` or `http`.
     pub protocol: String,
-    /// Where to.
+    /// The target address.
     pub addr: String,
     /// The rules' domain.
     pub domain: String,
@@ -39,23 +38,23 @@ pub struct Args {
     pub path: String,
     /// Connections of this thread.
     pub conns: usize,
-    /// Calls at a time on each.
+    /// Concurrent calls per connection.
     pub streams: usize,
     /// Distinct values of the key.
     pub keys: u64,
-    /// The values themselves, where they are given.
+    /// Explicit values of the key.
     pub values: Vec<String>,
-    /// The most requests of this thread.
+    /// The maximum of requests of this thread.
     pub n: u64,
-    /// The most time.
+    /// The maximum duration.
     pub time: Duration,
-    /// Requests a second of this thread; none is closed loop.
+    /// Requests per second of this thread; `None` is closed loop.
     pub rate: Option<f64>,
     /// Whether a header changes with each request.
     pub changing: bool,
     /// Threads.
     pub threads: usize,
-    /// Which of the threads this is.
+    /// The index of this thread.
     pub thread: usize,
 }
 
@@ -63,12 +62,12 @@ impl Args {
     /// Reads a command line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Describes the invalid option.
     pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
         let protocol = words.next().filter(|word| word == "grpc" || word == "http").ok_or(HELP)?;
         let mut given = HashMap::new();
         while let Some(word) = words.next() {
-            let name = word.strip_prefix("--").ok_or(format!("`{word}` is no option\n\n{HELP}"))?;
+            let name = word.strip_prefix("--").ok_or(format!("unknown option `{word}`\n\n{HELP}"))?;
             given.insert(name.to_owned(), words.next().ok_or(format!("--{name} needs a value"))?);
         }
         let mut text = |name: &str, default: &str| given.remove(name).unwrap_or_else(|| default.to_owned());
@@ -92,7 +91,7 @@ impl Args {
             protocol,
         };
         if let Some(unknown) = given.keys().next() {
-            return Err(format!("--{unknown} is no option\n\n{HELP}"));
+            return Err(format!("unknown option --{unknown}\n\n{HELP}"));
         }
         let least = parsed.conns.min(parsed.streams).min(parsed.threads);
         if least == 0 || parsed.keys == 0 || parsed.n == 0 || parsed.rate.is_some_and(|rate| rate <= 0.0) {
@@ -101,7 +100,7 @@ impl Args {
         Ok(parsed)
     }
 
-    /// What one of the threads does: its share, with at least one connection.
+    /// The share of one thread, with at least one connection.
     #[must_use]
     pub fn share(&self, thread: usize) -> Self {
         let threads = self.threads as u64;
@@ -114,7 +113,7 @@ impl Args {
         }
     }
 
-    /// The key's value in the `index`th request of this thread. Values that follow each other differ in all digits, as names do.
+    /// The value of the key in request `index` of this thread. Consecutive values differ in all digits, as names do.
     #[must_use]
     pub fn value(&self, index: u64) -> String {
         let index = index * self.threads as u64 + self.thread as u64;
@@ -126,7 +125,7 @@ impl Args {
     }
 }
 
-/// The lines of a file; none if none is named.
+/// The lines of a file; empty without a file name.
 fn lines(file: &str) -> Result<Vec<String>, String> {
     if file.is_empty() {
         return Ok(Vec::new());
@@ -136,7 +135,7 @@ fn lines(file: &str) -> Result<Vec<String>, String> {
 }
 
 fn number<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("--{name}: `{text}` is no number"))
+    text.parse().map_err(|_| format!("--{name}: `{text}` is not a number"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The rate limit RPC from a client on the bare `h2` crate.
+//! Load client of the rate limit RPC, based on the bare `h2` crate.
 
 use crate::args::Args;
 use crate::schedule::Schedule;
@@ -12,7 +12,7 @@ use tokio::task::{JoinSet, spawn_local};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Sends what the arguments ask for from this thread.
+/// Sends the requested load from this thread.
 ///
 /// # Errors
 /// If it cannot connect. A call that fails is counted and does not end the run.
@@ -24,13 +24,13 @@ pub async fn run(args: Args) -> Result<Tally, Failure> {
         stream.set_nodelay(true)?;
         let (send, connection) = h2::client::handshake(stream).await?;
         spawn_local(async move {
-            // Its calls tell of its end.
+            // Its calls report a closed connection.
             let _ = connection.await;
         });
         connections.push(send);
     }
     let schedule = Rc::new(Schedule::start(args.n, args.time, args.rate));
-    // One for all streams: a histogram each would push the server's data out of the shared cache.
+    // One histogram for all streams: separate ones would evict the server's data from the shared cache.
     let tally = Rc::new(RefCell::new(Tally::default()));
     let mut streams = JoinSet::new();
     for send in connections.iter().flat_map(|send| std::iter::repeat_n(send, args.streams)) {
@@ -80,8 +80,8 @@ async fn call(send: SendRequest<Bytes>, head: http::Request<()>, body: Bytes) ->
     })
 }
 
-/// A `RateLimitRequest` with one descriptor of one entry, in a gRPC frame. By hand, because the client shares the
-/// cores with what it measures.
+/// A `RateLimitRequest` with one descriptor of one entry, in a gRPC frame. Encoded by hand, because the client
+/// shares the cores with the server.
 fn message(domain: &str, key: &str, value: &str) -> Bytes {
     let entry = [field(0x0a, key.as_bytes()), field(0x12, value.as_bytes())].concat();
     let request = [field(0x0a, domain.as_bytes()), field(0x12, &field(0x0a, &entry))].concat();

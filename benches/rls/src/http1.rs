@@ -10,10 +10,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Sends what the arguments ask for from this thread.
+/// Sends the requested load from this thread.
 ///
 /// # Errors
-/// If it cannot connect. A request that fails is counted, and its connection made anew.
+/// If it cannot connect. A failed request is counted, and its connection is reopened.
 pub async fn run(args: Args) -> Result<Tally, Box<dyn std::error::Error>> {
     let args = Rc::new(args);
     let mut opened = Vec::new();
@@ -52,7 +52,7 @@ async fn connection(
             Ok(429) => Answer::Over,
             Ok(_) => Answer::Other,
             Err(_) => {
-                // If this fails too, the next request on it will.
+                // If this fails as well, the next request fails.
                 if let Ok(another) = connect(&args.addr).await {
                     stream = another;
                 }
@@ -63,7 +63,7 @@ async fn connection(
     }
 }
 
-/// One exchange; the answer's status.
+/// Sends one request and returns the status of the response.
 async fn ask(stream: &mut BufReader<TcpStream>, request: &[u8]) -> std::io::Result<u16> {
     let malformed = || Error::from(ErrorKind::InvalidData);
     stream.get_mut().write_all(request).await?;

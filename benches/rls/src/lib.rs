@@ -1,4 +1,4 @@
-//! A bounded load client for loopback, and what the two floors share.
+//! Bounded load client for loopback, and shared code of the two baselines.
 
 pub mod args;
 pub mod grpc;
@@ -6,10 +6,10 @@ pub mod http1;
 pub mod schedule;
 pub mod tally;
 
-/// The runtime of a floor: `ct` is one thread, the shape that all ratios are told to; `mt` has two that steal work.
+/// The runtime of a baseline: `ct` is one thread, the reference of all ratios; `mt` has two work-stealing threads.
 ///
 /// # Errors
-/// If the system gives no threads or no epoll.
+/// If threads or epoll are unavailable.
 pub fn runtime(mode: &str) -> std::io::Result<tokio::runtime::Runtime> {
     match mode {
         "mt" => tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build(),

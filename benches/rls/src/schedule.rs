@@ -1,43 +1,43 @@
-//! When requests are due.
+//! Schedule of requests.
 //!
-//! Closed loop: at once, as soon as a stream is free. Open loop: at a fixed rate, however late the answers are. A
-//! request's latency begins when it was due, so one stall shows in all requests that were due meanwhile
-//! (no coordinated omission).
+//! Closed loop: a request is due as soon as a stream is free. Open loop: at a fixed rate, independent of responses.
+//! Latency starts when a request is due, so a stall appears in all requests that were due during it (no coordinated
+//! omission).
 
 use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, mpsc};
 
-/// The clock wakes no more often than this, so that it does not eat the cores that it measures; a request is late by
-/// as much at most, and its latency says so.
+/// The minimum interval of the timer, to save CPU on the measured cores. A request is late by at most this interval,
+/// and its latency includes it.
 const TICK: Duration = Duration::from_micros(100);
 
-/// A request to be sent.
+/// A request to send.
 pub struct Due {
     /// Its number, from 0.
     pub index: u64,
-    /// Where its latency begins.
+    /// The start of its latency.
     pub since: Instant,
 }
 
-/// Deals requests out to the streams of one thread.
+/// Distributes requests to the streams of one thread.
 pub enum Schedule {
-    /// The next one is due when somebody asks.
+    /// A request is due when a stream is free.
     Closed {
-        /// How many were dealt out.
+        /// The number of distributed requests.
         next: Cell<u64>,
-        /// The most.
+        /// The maximum.
         n: u64,
-        /// When to end.
+        /// The end of the run.
         until: Instant,
     },
-    /// A clock says when.
+    /// A timer determines when a request is due.
     Open(Mutex<mpsc::UnboundedReceiver<Due>>),
 }
 
 impl Schedule {
-    /// Begins now.
+    /// Starts now.
     #[must_use]
     pub fn start(n: u64, time: Duration, rate: Option<f64>) -> Self {
         let start = Instant::now();
@@ -46,7 +46,7 @@ impl Schedule {
             return Self::Closed { next: Cell::new(0), n, until };
         };
         let (sender, receiver) = mpsc::unbounded_channel();
-        // A thread of its own: tokio's timer counts whole milliseconds, which is as much as the median may be.
+        // A separate thread, because tokio's timer has a resolution of a millisecond, the target of the median.
         thread::spawn(move || {
             let mut woken = start;
             for index in 0..n {
@@ -63,7 +63,7 @@ impl Schedule {
                     }
                     woken = Instant::now();
                 }
-                // What is late is sent at once, and counts from when it was due.
+                // A late request is sent immediately, with its latency from when it was due.
                 if sender.send(Due { index, since: due }).is_err() {
                     break;
                 }
@@ -72,7 +72,7 @@ impl Schedule {
         Self::Open(Mutex::new(receiver))
     }
 
-    /// The next request, when it is due; none when all were.
+    /// The next request, when it is due; `None` after the last.
     pub async fn next(&self) -> Option<Due> {
         match self {
             Self::Closed { next, n, until } => {
@@ -91,10 +91,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_request_is_due_on_time_even_if_nobody_asks_for_it() {
+    async fn open_loop_request_without_free_stream_is_due_on_time() {
         let schedule = Schedule::start(50, Duration::from_secs(50), Some(10_000.0));
         let first = schedule.next().await.unwrap().since;
-        // The times are the plan, not when somebody asked: a latency from `since` contains the wait.
+        // The times are those of the plan, not of the call: a latency from `since` contains the wait.
         for index in 1..50 {
             let due = schedule.next().await.unwrap();
             assert_eq!(due.index, index);

@@ -1,20 +1,20 @@
-//! What came of the requests.
+//! Results of the requests.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// What an answer was.
+/// The kind of a response.
 #[derive(Clone, Copy)]
 pub enum Answer {
-    /// It may pass.
+    /// The request may pass.
     Ok,
-    /// It is over its limit.
+    /// The request is over its limit.
     Over,
-    /// Anything else, an error above all.
+    /// Anything else, mostly errors.
     Other,
 }
 
-/// Latencies and answers; three significant digits, up to a minute.
+/// Latencies and responses, with three significant digits up to a minute.
 pub struct Tally {
     latency: Histogram<u64>,
     ok: u64,
@@ -30,7 +30,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts one answer.
+    /// Counts one response.
     pub fn add(&mut self, latency: Duration, answer: Answer) {
         self.latency.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
         match answer {
@@ -40,7 +40,7 @@ impl Tally {
         }
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another tally.
     ///
     /// # Panics
     /// Never: all have the same bounds.

@@ -1,6 +1,5 @@
-//! The measurement behind docs/decisions/003: a scan of two million addresses
-//! against a small table that holds a thousand limited clients, and what a sweep
-//! of a million keys costs. Time is simulated, so every run says the same; only
+//! Measurement of docs/decisions/003: a scan of two million addresses against a small table with a thousand limited
+//! clients, and the cost of a sweep of a million keys. Time is simulated, so every run gives the same result; only
 //! the sweep is timed.
 //!
 //!     cargo run --release --bin eviction
@@ -15,12 +14,12 @@ use std::time::Duration;
 const CAP: usize = 100_000;
 const LIMITED: u64 = 1_000;
 const SCANNED: u64 = 2_000_000;
-/// A midnight: the hour's window has just begun.
+/// Midnight: the window of an hour has just begun.
 const START_MS: u64 = 20_000 * 86_400_000;
 
 fn main() {
     println!(
-        "| limit of the scanned | keys | evicted | in overflow | scanned and refused | limited, and still so |"
+        "| limit of the scanned | keys | evicted | in overflow | scanned and refused | limited, still limited |"
     );
     println!("|---|---|---|---|---|---|");
     for (what, limit) in [
@@ -44,7 +43,7 @@ fn decide(store: &MemoryStore, limit: &Limit, client: u64, at_ms: u64) -> bool {
     store.decide_now(&[charge], Context::at(Timestamp::from_millis(START_MS + at_ms))).committed
 }
 
-/// 20,000 new addresses a second, 100 seconds long, one request each.
+/// 20,000 new addresses per second for 100 seconds, one request each.
 fn scan(what: &str, limit: &Limit) {
     let store = MemoryStore::new(StoreOptions { max_keys: CAP, idle_ttl: Duration::from_secs(300) });
     let strict = bucket(1, Period::HOUR, 5);
@@ -60,8 +59,8 @@ fn scan(what: &str, limit: &Limit) {
     );
 }
 
-/// A sweep of a million live keys, which removes none, and of a million dead ones;
-/// and the longest that a decision beside it had to wait.
+/// Measures a sweep of a million live keys, which removes none, and of a million dead ones, and the longest wait of
+/// a concurrent decision.
 fn sweep() {
     let store = MemoryStore::new(StoreOptions { max_keys: 1_000_000, idle_ttl: Duration::from_secs(300) });
     let limit = bucket(60, Period::HOUR, 60);
@@ -87,25 +86,25 @@ fn sweep() {
         (thread_cpu() - before, removed)
     };
     let (mut kept, waits) = std::thread::scope(|scope| {
-        let beside = scope.spawn(decisions);
+        let concurrent = scope.spawn(decisions);
         let kept: Vec<Duration> = (0..20).map(|_| timed(2).0).collect();
         done.store(true, Ordering::Relaxed);
-        (kept, beside.join().unwrap_or_default())
+        (kept, concurrent.join().unwrap_or_default())
     });
     kept.sort();
     let (all_gone, removed) = timed(3 * 3_600_000);
     // See `KEYS_PER_SHARD` of the store: a million keys take 295 shards.
     let shard = |sweep: Duration| sweep.as_secs_f64() * 1e6 / 295.0;
-    let told =
+    let format_sweep =
         |sweep: Duration| format!("{:.1} ms, {:.0} µs a shard", sweep.as_secs_f64() * 1e3, shard(sweep));
     println!("| a sweep of 1 M keys | CPU time |");
     println!("|---|---|");
-    println!("| that removes none, median of 20 | {} |", told(kept[10]));
-    println!("| that removes none, longest of 20 | {} |", told(kept[19]));
-    println!("| that removes {removed} | {} |", told(all_gone));
+    println!("| that removes none, median of 20 | {} |", format_sweep(kept[10]));
+    println!("| that removes none, longest of 20 | {} |", format_sweep(kept[19]));
+    println!("| that removes {removed} | {} |", format_sweep(all_gone));
     let wait = |per_mille: usize| waits[(waits.len() - 1) * per_mille / 1_000].as_secs_f64() * 1e6;
     println!(
-        "| a decision beside it, of the wall: median, 99.9 %, longest | {:.1}, {:.0}, {:.0} µs |",
+        "| a concurrent decision, wall time: median, 99.9 %, longest | {:.1}, {:.0}, {:.0} µs |",
         wait(500),
         wait(999),
         wait(1_000)

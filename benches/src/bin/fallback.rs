@@ -1,5 +1,5 @@
-//! The measurement behind docs/decisions/004: what a silent fall-back to the
-//! token bucket would have admitted in place of the algorithm that was asked for.
+//! Measurement of docs/decisions/004: what a silent fallback to the token bucket would admit instead of the
+//! configured algorithm.
 //!
 //!     cargo run --release --bin fallback
 
@@ -7,7 +7,7 @@ use hivemind_benches::contenders::bucket;
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::{Cost, Limit, Period, Timestamp};
 
-/// A Thursday's midnight: every window begins here.
+/// Midnight of a Thursday: every window begins here.
 const START_MS: u64 = 7 * 86_400_000 * 2_900;
 
 fn main() {

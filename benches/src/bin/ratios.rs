@@ -1,5 +1,4 @@
-//! The main instrument: ours and governor in turns, CPU time of the thread, the
-//! ratio of the medians, and whether the targets hold.
+//! Benchmark of the engine against governor: alternating, CPU time of the thread, ratios of the medians, and targets.
 //!
 //!     cargo run --release                 everything, as markdown; exit 1 if a target is missed
 //!     cargo run --release -- --rounds 9   shorter
@@ -64,16 +63,20 @@ struct Report {
 }
 
 impl Report {
-    /// One line: the first of `taken` over the second, and whether it is at most `target`.
+    /// Prints a line: the first of `taken` divided by the second, compared with `target`.
     fn ratio(&mut self, what: &str, taken: &[Taken], target: Option<f64>) {
         let [ours, theirs] = taken else { return };
         let ratio = ours.median / theirs.median;
-        let told = |taken: &Taken| format!("{:.0} ({:.0})", taken.median, taken.least);
+        let format_time = |taken: &Taken| format!("{:.0} ({:.0})", taken.median, taken.least);
         let (limit, mark) = match target {
             Some(target) => (format!("≤ {target}"), self.mark(ratio <= target)),
             None => (String::from("-"), ""),
         };
-        println!("| {what} | {} | {} | {ratio:.2} | {limit} | {mark} |", told(ours), told(theirs));
+        println!(
+            "| {what} | {} | {} | {ratio:.2} | {limit} | {mark} |",
+            format_time(ours),
+            format_time(theirs)
+        );
     }
 
     fn mark(&mut self, holds: bool) -> &'static str {
@@ -86,7 +89,7 @@ fn plenty() -> Limit {
     bucket(1_000, Period::SECOND, PLENTY)
 }
 
-/// Each line compares like with like: both start from what their callers have in hand.
+/// Both sides start from what their callers have.
 fn one_hot_key(rounds: usize, report: &mut Report) {
     let name = String::from("client-0123456789abcdef");
     let ours = Ours::new(MILLION, vec![plenty()]);
@@ -104,15 +107,15 @@ fn one_hot_key(rounds: usize, report: &mut Report) {
     by_name("one hot key, pass: ours by a rule and a name, governor by String", Some(1.2), &|name| {
         ours.decide(name)
     });
-    by_name("the same, ours telling what remains and when it resets", None, &|name| {
+    by_name("the same, ours with remaining hits and reset time", None, &|name| {
         black_box(ours.verdict(name)).0
     });
-    by_name("the same, ours with nothing kept by a rule (`Key::new`)", None, &|name| {
+    by_name("the same, ours without a prepared prefix (`Key::new`)", None, &|name| {
         ours.decide_by_parts(name)
     });
     let rules = Rules::new().with("api", &[Matcher::any("api_key")], Rule::limit(plenty())).expect("a rule");
     let limiter = Limiter::new(rules).expect("a thread starts");
-    by_name("the same, ours with the search for the rule (`Limiter::allow`)", None, &|name| {
+    by_name("the same, ours with rule matching (`Limiter::allow`)", None, &|name| {
         limiter.allow("api", &[("api_key", name)])
     });
     one_hot_address(rounds, report);
@@ -124,11 +127,7 @@ fn one_hot_key(rounds: usize, report: &mut Report) {
             hot("governor", || by_number.check_key(black_box(&1)).is_ok()),
         ],
     );
-    report.ratio(
-        "one hot key: ours by a key kept ready, governor by u64, which it hashes",
-        &taken,
-        Some(1.2),
-    );
+    report.ratio("one hot key: ours by a prepared key, governor by u64, which it hashes", &taken, Some(1.2));
     let (ours, theirs) = (Ours::new(MILLION, vec![bucket(1, Period::HOUR, 1)]), stingy_governor::<String>());
     let taken = interleave(
         rounds,
@@ -163,7 +162,7 @@ fn a_million_keys(rounds: usize, report: &mut Report) {
         ours.decide(name);
         theirs.check_key(name).ok();
     }
-    // A request's name was just read from a socket: in the order of arrival they lie side by side.
+    // Names are contiguous in order of arrival, as if just read from a socket.
     let arrivals: Vec<String> = order.iter().map(|index| names[*index].clone()).collect();
     let taken = interleave(
         rounds,
@@ -197,7 +196,7 @@ fn a_million_keys(rounds: usize, report: &mut Report) {
             through("governor", &arrivals, |number| theirs.check_key(number).is_ok()),
         ],
     );
-    report.ratio("1 M keys at random: ours by a key kept ready, governor by u64", &taken, None);
+    report.ratio("1 M keys at random: ours by a prepared key, governor by u64", &taken, None);
 }
 
 fn key_of(number: u64) -> Key {
@@ -263,7 +262,7 @@ fn two_threads(rounds: usize, report: &mut Report) {
 
 fn refusals(rounds: usize, report: &mut Report) {
     let name = "client-0123456789abcdef";
-    // The same limit on both sides but for its budget, and the whole verdict told.
+    // The same limit on both sides except for its budget, with the whole verdict.
     let limits = |burst| {
         [
             ("token bucket", bucket(1_000, Period::HOUR, burst)),
@@ -281,12 +280,16 @@ fn refusals(rounds: usize, report: &mut Report) {
                 hot("pass", || black_box(pass.verdict(black_box(name))).0),
             ],
         );
-        // Told as pass, refusal; judged as refusal over pass, with 5 % for the noise of the machine.
+        // Printed as pass and refusal; compared as refusal divided by pass, with a tolerance of 5 %.
         let [refusal, pass] = taken.as_slice() else { return };
         let ratio = refusal.median / pass.median;
         let mark = report.mark(ratio <= 1.05);
-        let told = |taken: &Taken| format!("{:.0} ({:.0})", taken.median, taken.least);
-        println!("| {what} | {} | {} | {ratio:.2} | ≤ 1 (± 0.05) | {mark} |", told(pass), told(refusal));
+        let format_time = |taken: &Taken| format!("{:.0} ({:.0})", taken.median, taken.least);
+        println!(
+            "| {what} | {} | {} | {ratio:.2} | ≤ 1 (± 0.05) | {mark} |",
+            format_time(pass),
+            format_time(refusal)
+        );
     }
 }
 
@@ -296,7 +299,7 @@ fn resident_of(who: &str) -> u64 {
         "ours" => resident::added_by(|| {
             let ours = Ours::new(MILLION, vec![plenty()]);
             names.iter().for_each(|name| assert!(ours.decide(name)));
-            assert_eq!(ours.store.occupancy().keys, MILLION, "every key has a place of its own");
+            assert_eq!(ours.store.occupancy().keys, MILLION, "every key has its own entry");
             ours
         }),
         _ => resident::added_by(|| {

@@ -1,5 +1,4 @@
-//! The evidence behind docs/decisions/002: the tables that could hold the
-//! counters, under the same keys, the same clock and the same algorithm.
+//! Measurement of docs/decisions/002: candidate tables for counters, with the same keys, clock and algorithm.
 //!
 //!     cargo run --release --bin tables
 
@@ -111,7 +110,7 @@ fn limit() -> Limit {
     bucket(1_000, Period::SECOND, PLENTY)
 }
 
-/// A key is a hash already; hashing it again would only slow the others down.
+/// A key is already a hash; hashing it again would only slow the other tables down.
 #[derive(Default)]
 struct AsItIs(u64);
 
@@ -131,7 +130,7 @@ impl Hasher for AsItIs {
 
 type Unhashed = BuildHasherDefault<AsItIs>;
 
-/// What `MemoryStore` keeps beside the key: the state, and when it says nothing any more.
+/// What `MemoryStore` keeps next to the key: the state, and when it expires.
 type Kept = (State, Timestamp);
 
 fn decide_into(limit: &Limit, kept: Option<Kept>) -> (bool, Kept) {
@@ -183,7 +182,7 @@ impl Table for Dash {
     }
 }
 
-/// The seeds' counter: 32 bits of window number, 32 bits of count, one compare-and-swap.
+/// A packed counter: 32 bits of window number, 32 bits of count, one compare-and-swap.
 struct Packed {
     map: DashMap<Key, AtomicU64, Unhashed>,
 }

@@ -1,6 +1,5 @@
-//! How a request is put to a service: ready-made, as a server hands it over, and
-//! polled on this thread until its answer is there. Making the requests is not
-//! counted; dropping them is, since whoever is asked consumes them.
+//! Requests to a service: prepared, as a server passes them, and polled on this thread until the response is
+//! complete. Preparing requests is not measured; dropping them is, because a service consumes them.
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -15,13 +14,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tower::{Service, ServiceExt};
 
-/// Requests that are made before the clock is started: few enough to stay in the cache, where a
-/// server has the one that it just read, and enough to make reading the clock cheap.
+/// Requests prepared before the clock starts: few enough to stay in the cache, as a request that a server just
+/// read, and enough to make clock reads cheap.
 const BATCH: usize = 128;
-/// Requests in one turn: some milliseconds.
+/// Requests in one turn: a few milliseconds.
 pub const TURN: usize = 40 * BATCH;
 
-/// Puts one request to a clone of the service, as hyper-util does for each.
+/// Sends one request to a clone of the service, as hyper-util does.
 pub fn ask<S, B>(service: &S, request: Request<Body>) -> Response<B>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
@@ -35,10 +34,10 @@ where
     }
 }
 
-/// A contender that is asked by these requests and has to answer all of them with `status`.
+/// A contender that must respond to all these requests with `status`.
 ///
 /// # Panics
-/// If it does not: then something else was measured than what is told.
+/// If it does not, because the measurement would be wrong.
 pub fn asked<'a, S, B>(
     name: &str,
     service: S,
@@ -59,7 +58,7 @@ where
             }
             taken += thread_cpu().saturating_sub(before);
         }
-        assert_eq!(as_expected, TURN, "not every answer was {status}");
+        assert_eq!(as_expected, TURN, "not every response was {status}");
         taken.as_nanos() as f64 / TURN as f64
     })
 }

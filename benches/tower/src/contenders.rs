@@ -1,6 +1,5 @@
-//! Those who are compared: axum alone, and behind each layer with a limit that
-//! nobody can use up or one that is used up. Layers stand where their guides put
-//! them, inside the router, and before it, where a refusal is not even routed.
+//! Contenders: axum alone, and axum behind each layer with a limit that is never reached or one that is used up.
+//! Layers are inside the router, as their guides show, and before it, where a refusal is not routed.
 
 use crate::asking::{ask, asked, request, request_from, request_with_token};
 use crate::serving::served;
@@ -22,9 +21,9 @@ use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::PeerIpKeyExtractor;
 
-/// Requests that no benchmark can use up.
+/// More requests than a benchmark sends.
 const PLENTY: u32 = 1_000_000_000;
-/// Clients of the crowd.
+/// The number of clients.
 const CROWD: u32 = 100_000;
 
 const PASSED: StatusCode = StatusCode::OK;
@@ -32,7 +31,7 @@ const REFUSED: StatusCode = StatusCode::TOO_MANY_REQUESTS;
 
 type Theirs = GovernorLayer<PeerIpKeyExtractor, StateInformationMiddleware, Body>;
 
-/// Everyone, in the order of their turns.
+/// All contenders, in the order of their turns.
 pub const NAMES: [&str; 23] = [
     "bare",
     "ours-pass",
@@ -88,7 +87,7 @@ pub fn of(name: &str) -> Option<Contender<'static>> {
 
 fn of_served(name: &str) -> Option<Contender<'static>> {
     let inside = |limits| bare().layer(ours(limits));
-    // axum serves bodies of its own type only, into which it makes those of layers inside a router too.
+    // axum serves only its own body type and converts bodies of layers inside a router to it.
     let before = |limits| MapResponse::new(ours(limits).layer(bare()), boxed);
     Some(match name {
         "served-bare" => served(name, bare(), 200),
@@ -111,9 +110,9 @@ fn bare() -> Router {
     Router::new().route("/hello", get(|| async {}))
 }
 
-/// Our layer as its guide has it: the usual identity, here by address, and both families of headers.
+/// Our layer as in its guide: the default identity, here by address, and both header families.
 fn ours(limits: Limits) -> RateLimitLayer {
-    RateLimitLayer::new(limits).expect("a benchmark's limits make sense")
+    RateLimitLayer::new(limits).expect("the limits are valid")
 }
 
 fn plenty() -> Limits {
@@ -126,7 +125,7 @@ fn scarce() -> Limits {
     Limits::new().platform(one)
 }
 
-/// `tower_governor` as its guide has it, by the peer's address, with its headers.
+/// `tower_governor` as in its guide, by peer address, with its headers.
 fn theirs(is_plenty: bool) -> Theirs {
     let mut config = GovernorConfigBuilder::default().use_headers();
     if is_plenty {
@@ -134,7 +133,7 @@ fn theirs(is_plenty: bool) -> Theirs {
     } else {
         config.per_second(3_600).burst_size(1);
     }
-    GovernorLayer::new(config.finish().expect("a benchmark's quota is above zero"))
+    GovernorLayer::new(config.finish().expect("the quota is above zero"))
 }
 
 /// The service after its only request of the hour.
@@ -146,7 +145,7 @@ where
     service
 }
 
-/// The service after a first request of each of the crowd.
+/// The service after a first request of each client.
 fn met<S, B>(service: S) -> S
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
@@ -157,7 +156,7 @@ where
     service
 }
 
-/// Requests of a crowd in an order that no cache can foresee, the same for everyone.
+/// Requests of many clients in random order, the same for all contenders.
 fn crowd() -> impl FnMut() -> Request<Body> {
     let mut random = Random::new(3);
     move || {
@@ -166,7 +165,7 @@ fn crowd() -> impl FnMut() -> Request<Body> {
     }
 }
 
-/// 10.0.0.0/8 has room for all.
+/// 10.0.0.0/8 has enough addresses.
 fn address(client: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0A00_0000 + client)
 }

@@ -1,9 +1,8 @@
-//! What the layer costs a request, beside axum alone and beside `tower_governor`.
+//! Benchmark of the layer against axum alone and `tower_governor`.
 //!
-//! All run in one process on one thread, in turns of some milliseconds, so that a
-//! noisy neighbour hits everyone; what is counted is the thread's CPU time, from
-//! handing a request over to dropping its answer, first without a socket or an
-//! executor, then by whole servers. No subscriber of tracing.
+//! All contenders run in one process on one thread, in turns of a few milliseconds, so that other jobs affect all
+//! of them. The measured time is the CPU time of the thread, from passing a request to dropping its response, first
+//! without socket and executor, then with whole servers. No tracing subscriber is installed.
 
 pub mod asking;
 pub mod contenders;

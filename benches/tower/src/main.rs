@@ -1,4 +1,4 @@
-//! Runs all contenders and judges the targets. See `--help`.
+//! Runs all contenders and compares them with the targets. See `--help`.
 
 use hivemind_benches::rounds::interleave;
 use hivemind_tower_bench::{asking, contenders, report::Report};
@@ -8,15 +8,15 @@ const HELP: &str = "\
 What Hivemind's tower layer costs a request: CPU time of the thread, without a socket and with one.
 
     cargo run --release                      61 rounds, about half a minute
-    cargo run --release -- --rounds 301      more of them; at most 500
+    cargo run --release -- --rounds 301      more rounds; at most 500
     cargo run --release -- --only NAME 3     three rounds of one contender alone, for a profiler
     cargo run --release -- --list            the names of all contenders
 
-Prints Markdown: nanoseconds of CPU a request, the median over the rounds and the least, beside a
-floor of the same run. Trust differences and ratios within one run, never two runs' nanoseconds.
-Exits with 1 if a target is missed, with 2 if it was not understood.";
+Prints Markdown: CPU nanoseconds per request, median and minimum over the rounds, compared with a
+baseline of the same run. Only differences and ratios within one run are meaningful.
+Exit status: 1 if a target is missed, 2 for unknown arguments.";
 
-/// The most rounds, so that a run ends within two minutes.
+/// The maximum number of rounds, for a run within two minutes.
 const MOST_ROUNDS: usize = 500;
 
 fn main() -> ExitCode {
@@ -25,15 +25,15 @@ fn main() -> ExitCode {
     let rounds = |text: &str| text.parse().ok().filter(|rounds| (1..=MOST_ROUNDS).contains(rounds));
     match arguments.as_slice() {
         [] => judge(61),
-        ["--help" | "-h"] => told(HELP),
-        ["--list"] => told(&contenders::NAMES.join("\n")),
+        ["--help" | "-h"] => print(HELP),
+        ["--list"] => print(&contenders::NAMES.join("\n")),
         ["--rounds", text] => rounds(text).map_or_else(misunderstood, judge),
         ["--only", name, text] => rounds(text).map_or_else(misunderstood, |rounds| only(name, rounds)),
         _ => misunderstood(),
     }
 }
 
-fn told(text: &str) -> ExitCode {
+fn print(text: &str) -> ExitCode {
     println!("{text}");
     ExitCode::SUCCESS
 }
@@ -43,7 +43,7 @@ fn misunderstood() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// One contender alone, whose instructions a profiler can count.
+/// Runs one contender alone, for a profiler.
 fn only(name: &str, rounds: usize) -> ExitCode {
     let Some(contender) = contenders::of(name) else { return misunderstood() };
     for taken in interleave(rounds, vec![contender]) {

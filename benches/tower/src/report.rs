@@ -1,39 +1,38 @@
-//! The figures as Markdown, and which targets they miss.
+//! Report in Markdown with missed targets.
 
 use hivemind_benches::rounds::Taken;
 
-/// What was measured, and how many targets it missed so far.
+/// The measurements, and the number of missed targets so far.
 pub struct Report {
     taken: Vec<Taken>,
     missed: usize,
 }
 
 impl Report {
-    /// A report on these.
+    /// A report of these measurements.
     #[must_use]
     pub fn new(taken: Vec<Taken>) -> Self {
         Self { taken, missed: 0 }
     }
 
-    /// How many targets were missed.
+    /// The number of missed targets.
     #[must_use]
     pub fn missed(&self) -> usize {
         self.missed
     }
 
-    /// One line of what `who` costs over `floor`, with the most nanoseconds that it may add and the most
-    /// times the floor that it may cost.
+    /// Prints the cost of `who` over `floor`, with the maximum of added nanoseconds and the maximum ratio.
     pub fn over(&mut self, what: &str, [who, floor]: [&str; 2], adds: Option<f64>, times: Option<f64>) {
         let (own, base) = (self.find(who), self.find(floor));
         let (added, ratio) = (own.0 - base.0, own.0 / base.0);
-        let told = format!("{:.0} ({:.0}) | {:.0} ({:.0})", own.0, own.1, base.0, base.1);
+        let columns = format!("{:.0} ({:.0}) | {:.0} ({:.0})", own.0, own.1, base.0, base.1);
         let target = match (adds, times) {
             (Some(most), _) => Some((format!("adds ≤ {most:.0}"), added <= most)),
             (_, Some(most)) => Some((format!("ratio ≤ {most}"), ratio <= most)),
             _ => None,
         };
         let (target, mark) = self.marked(target);
-        println!("| {what} | {told} | {added:+.0} | {ratio:.2} | {target} | {mark} |");
+        println!("| {what} | {columns} | {added:+.0} | {ratio:.2} | {target} | {mark} |");
     }
 
     fn marked(&mut self, target: Option<(String, bool)>) -> (String, &'static str) {
@@ -47,7 +46,7 @@ impl Report {
         }
     }
 
-    /// The median and the least of a contender.
+    /// The median and the minimum of a contender.
     fn find(&self, name: &str) -> (f64, f64) {
         let taken = self.taken.iter().find(|taken| taken.name == name);
         taken.map_or((f64::NAN, f64::NAN), |taken| (taken.median, taken.least))

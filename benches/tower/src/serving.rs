@@ -1,7 +1,6 @@
-//! The same over real sockets: each contender serves on a thread of its own, which
-//! sleeps unless it is its turn, and what that thread has run is what is counted:
-//! hyper, the system calls and the kernel's side of them included. The client is
-//! another thread of this process, on 16 connections kept open.
+//! The same over real sockets: each contender serves on its own thread, which sleeps outside of its turn. The
+//! measured time is the run time of that thread, including hyper and system calls. The client is another thread of
+//! this process with 16 open connections.
 
 use axum::extract::Request;
 use axum::response::Response;
@@ -15,15 +14,15 @@ use std::sync::mpsc;
 use tower::Service;
 
 const CONNECTIONS: usize = 16;
-/// Requests in one turn: some ten milliseconds.
+/// Requests in one turn: about ten milliseconds.
 const TURN: usize = 64 * CONNECTIONS;
 const REQUEST: &[u8] =
     b"GET /hello HTTP/1.1\r\nhost: example.org\r\nuser-agent: curl/8.5.0\r\naccept: */*\r\n\r\n";
 
-/// A contender that serves on a socket and has to answer every request with `status`.
+/// A contender that serves on a socket and must respond to every request with `status`.
 ///
 /// # Panics
-/// If it cannot serve, or answers otherwise: then something else was measured than what is told.
+/// If it does not, because the measurement would be wrong.
 pub fn served<S>(name: &str, service: S, status: u16) -> Contender<'static>
 where
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
@@ -35,7 +34,7 @@ where
     let mut connections: Vec<Connection> =
         (0..CONNECTIONS).map(|_| Connection::open(address).expect("a server is there")).collect();
     let expected = format!("HTTP/1.1 {status} ");
-    // A limit of one request an hour lets one through.
+    // A limit of one request per hour passes one request.
     let _used_up = connections[0].ask().and_then(|()| connections[0].answer()).expect("an answer");
     Contender::new(name, move |_| {
         let (before, mut as_expected) = (nanos_run(&task), 0);
@@ -48,12 +47,12 @@ where
                 as_expected += usize::from(answer.starts_with(expected.as_bytes()));
             }
         }
-        assert_eq!(as_expected, TURN, "not every answer was {status}");
+        assert_eq!(as_expected, TURN, "not every response was {status}");
         (nanos_run(&task) - before) as f64 / TURN as f64
     })
 }
 
-/// Serves for ever, after it has told where and by which of the kernel's files its work is known.
+/// Sends its address and the path of its scheduler statistics, then serves until the process exits.
 fn run<S>(service: S, sender: &mpsc::Sender<(SocketAddr, PathBuf)>)
 where
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
@@ -62,14 +61,14 @@ where
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
-        let task = std::fs::read_link("/proc/thread-self").expect("Linux tells a thread of itself");
+        let task = std::fs::read_link("/proc/thread-self").expect("Linux has /proc/thread-self");
         let address = listener.local_addr().expect("an address");
         sender.send((address, Path::new("/proc").join(task).join("schedstat"))).expect("a listener");
         serve(listener, service.into_make_service_with_connect_info::<SocketAddr>()).await.expect("serving");
     });
 }
 
-/// Nanoseconds that a thread has run, in its own code and in the kernel's.
+/// Run time of a thread in nanoseconds, in user and kernel mode.
 fn nanos_run(task: &Path) -> u64 {
     let text = std::fs::read_to_string(task).expect("a server runs");
     text.split(' ').next().and_then(|nanos| nanos.parse().ok()).expect("the kernel counts nanoseconds")
@@ -91,7 +90,7 @@ impl Connection {
         self.stream.write_all(REQUEST)
     }
 
-    /// One whole answer: until all of the body that its head tells of is there.
+    /// Reads one whole response, with the body length from its head.
     fn answer(&mut self) -> io::Result<&[u8]> {
         let mut filled = 0;
         loop {
@@ -107,7 +106,7 @@ impl Connection {
     }
 }
 
-/// The length of an answer with its body, as soon as its head is there.
+/// The length of a response with its body, once the head is complete.
 fn whole_length(answer: &[u8]) -> Option<usize> {
     let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n")? + 4;
     let head_text = std::str::from_utf8(&answer[..head]).ok()?;

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::task::LocalSet;
 
-/// How long answers may take after the last request was due.
+/// The maximum wait for responses after the last request.
 const GRACE: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
@@ -51,7 +51,7 @@ fn one_thread(args: Args) -> Result<Tally, String> {
             async { if args.protocol == "grpc" { grpc::run(args).await } else { http1::run(args).await } };
         tokio::time::timeout(limit, sent)
             .await
-            .map_err(|_| "answers are missing".to_owned())?
+            .map_err(|_| "responses are missing".to_owned())?
             .map_err(|e| e.to_string())
     };
     runtime("ct").map_err(|e| e.to_string())?.block_on(LocalSet::new().run_until(sent))

@@ -1,6 +1,6 @@
-//! A constant OK from the bare `h2` crate: the floor. Arguments: address, `ct` or `mt`.
+//! Baseline: a constant OK from the bare `h2` crate. Arguments: address, `ct` or `mt`.
 //!
-//! Settings and shape are those of the floor that issue 4 names, so that ratios compare.
+//! The settings stay fixed, so that ratios are comparable over time.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response};
@@ -31,7 +31,7 @@ async fn connection(stream: TcpStream) {
     builder.initial_window_size(WINDOW).initial_connection_window_size(WINDOW).max_concurrent_streams(1000);
     let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
     while let Some(Ok((request, answer))) = connection.accept().await {
-        // A body may arrive after its headers, so each stream is a task of its own.
+        // A body may arrive after its headers, so each stream has its own task.
         tokio::spawn(call(request.into_body(), answer));
     }
 }
@@ -47,7 +47,7 @@ async fn call(mut body: h2::RecvStream, mut answer: h2::server::SendResponse<Byt
     let Ok(head) = Response::builder().status(200).header("content-type", "application/grpc").body(()) else {
         return;
     };
-    // What fails here fails because the peer has gone.
+    // This fails only if the peer has closed the connection.
     if let Ok(mut stream) = answer.send_response(head, false) {
         let _ = stream.send_data(Bytes::from_static(OK), false);
         let mut trailers = HeaderMap::new();

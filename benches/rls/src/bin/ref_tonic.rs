@@ -1,4 +1,4 @@
-//! A constant OK from tonic: what the usual stack costs without any limiter. Arguments: address, `ct` or `mt`.
+//! Baseline: a constant OK from tonic, the usual stack without a limiter. Arguments: address, `ct` or `mt`.
 
 use rls::rate_limit_service_server::{RateLimitService, RateLimitServiceServer};
 use rls::{RateLimitRequest, RateLimitResponse};

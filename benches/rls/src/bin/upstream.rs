@@ -1,6 +1,6 @@
-//! A constant 200 over HTTP/1, on one thread: what stands behind Envoy. Argument: address.
+//! Upstream of Envoy: a constant 200 over HTTP/1 on one thread. Argument: address.
 //!
-//! It answers each blank line that it reads, which is right for requests without a body.
+//! It responds to each blank line, which is correct for requests without a body.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -24,7 +24,7 @@ fn main() -> std::io::Result<()> {
 async fn connection(mut stream: TcpStream) {
     stream.set_nodelay(true).ok();
     let mut buffer = [0; 16 * 1024];
-    // How much of the blank line that ends a request's head was seen.
+    // Number of bytes seen of the blank line that ends a request head.
     let mut seen = 0;
     loop {
         let Ok(length @ 1..) = stream.read(&mut buffer).await else { return };
