@@ -1,7 +1,7 @@
 //! Problems of the mesh, described for operators.
 
 use hivemind_mesh::{NodeId, Standing};
-use hivemind_mesh_net::Unmet;
+use hivemind_mesh_net::Isolation;
 use std::time::Duration;
 
 /// Maximum number of names in a line.
@@ -38,8 +38,8 @@ pub(super) fn matters(standing: &Standing, staleness: Duration) -> Vec<String> {
 }
 
 /// The problem that none of the configured peers was ever reached.
-pub(super) fn alone(unmet: &Unmet) -> String {
-    let Unmet { addresses, reason, .. } = unmet;
+pub(super) fn alone(isolation: &Isolation) -> String {
+    let Isolation { addresses, reason, .. } = isolation;
     format!(
         "no peer of `mesh.bootstrap_peers` and `mesh.dns` was ever reached, at {addresses} addresses \
          ({reason}): this node counts alone, and its peers may as well"

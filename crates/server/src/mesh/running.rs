@@ -13,7 +13,7 @@ use anyhow::Context;
 use hivemind_core::{Clock, Rules, SystemClock};
 use hivemind_mesh::Board;
 use hivemind_mesh::{GivenUp, NodeId, NotGivenUp};
-use hivemind_mesh_net::{Mesh, Peer, PeerStore, Rounds, Transport};
+use hivemind_mesh_net::{Mesh, Peer, PeerStore, TickReports, Transport};
 use hivemind_telemetry::mesh_metrics::{Latencies, MeshMetrics, PeerMetrics};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -116,7 +116,7 @@ impl RunningMesh {
     fn announce(&self, change: impl FnOnce(&mut (String, String))) {
         let mut texts = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut texts);
-        self.mesh.rules_loaded(fingerprint::of_all(&texts.0, &texts.1));
+        self.mesh.set_rules(fingerprint::of_all(&texts.0, &texts.1));
     }
 
     /// Reports the node's health until the process ends.
@@ -155,7 +155,7 @@ impl RunningMesh {
         self.is_outdated.store(is_outdated, Ordering::Relaxed);
         health.mesh_is(is_ready && !is_outdated);
         let mut matters = if is_ready { matters(&standing, self.staleness) } else { Vec::new() };
-        matters.extend(self.mesh.unmet().map(|unmet| alone(&unmet)));
+        matters.extend(self.mesh.isolation().map(|isolation| alone(&isolation)));
         health.mesh_matter_is((!matters.is_empty()).then(|| matters.join("; ")));
         let is_off = standing.is_outlier;
         health.clock_among_peers_is(
@@ -220,7 +220,7 @@ impl RunningMesh {
     pub(crate) fn give_up(&self, name: &str) -> Result<GivenUp, NotGivenUp> {
         // An invalid name belongs to no peer.
         let peer = NodeName::parse(name).map_err(|_| NotGivenUp::Unknown)?.to_string();
-        let given_up = self.mesh.give_up(&NodeId::new(peer.as_str()));
+        let given_up = self.mesh.forget_peer(&NodeId::new(peer.as_str()));
         match &given_up {
             Ok(GivenUp::Member) => {
                 tracing::warn!(%peer, "peer forgotten by an operator; the next view excludes it");
@@ -232,8 +232,8 @@ impl RunningMesh {
     }
 
     /// The last rounds that sent anything to peers.
-    pub(super) fn rounds(&self) -> Rounds {
-        self.mesh.rounds()
+    pub(super) fn tick_reports(&self) -> TickReports {
+        self.mesh.tick_reports()
     }
 
     /// Number of counters shared with peers.

@@ -2,7 +2,7 @@
 //! last one of each kind is sampled, once per second.
 
 use super::RunningMesh;
-use hivemind_mesh_net::Round;
+use hivemind_mesh_net::TickReport;
 use hivemind_telemetry::trace::{AttributeValue, Tracer};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,21 @@ impl RunningMesh {
         let (mut sync, mut gossip) = (0, 0);
         loop {
             looks.tick().await;
-            let rounds = self.rounds();
-            export(&tracer, "ratelimit.mesh.sync", rounds.sync, &mut sync);
-            export(&tracer, "ratelimit.mesh.gossip", rounds.gossip, &mut gossip);
+            let reports = self.tick_reports();
+            export(&tracer, "ratelimit.mesh.sync", reports.sync, &mut sync);
+            export(&tracer, "ratelimit.mesh.gossip", reports.gossip, &mut gossip);
         }
     }
 }
 
 /// Exports a round, unless it was exported before.
-fn export(tracer: &Tracer, name: &'static str, round: Option<Round>, exported: &mut u64) {
-    let Some(round) = round.filter(|round| round.number != *exported) else { return };
-    *exported = round.number;
+fn export(tracer: &Tracer, name: &'static str, report: Option<TickReport>, exported: &mut u64) {
+    let Some(report) = report.filter(|report| report.number != *exported) else { return };
+    *exported = report.number;
     let attributes = vec![
-        ("peer_count", AttributeValue::count(round.peers as u64)),
-        ("bytes_transferred", AttributeValue::count(round.bytes as u64)),
-        ("duration_us", AttributeValue::count(u64::try_from(round.took.as_micros()).unwrap_or(u64::MAX))),
+        ("peer_count", AttributeValue::count(report.peers as u64)),
+        ("bytes_transferred", AttributeValue::count(report.bytes as u64)),
+        ("duration_us", AttributeValue::count(u64::try_from(report.took.as_micros()).unwrap_or(u64::MAX))),
     ];
-    tracer.record_round(name, (round.began, round.took), attributes);
+    tracer.record_round(name, (report.began, report.took), attributes);
 }

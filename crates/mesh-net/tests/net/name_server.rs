@@ -1,4 +1,4 @@
-//! A name server on loopback, for the records of one service.
+//! A name server on loopback with the records of one service.
 
 use simple_dns::rdata::{A, RData, SRV};
 use simple_dns::{CLASS, Name, Packet, PacketFlag, RCODE, ResourceRecord};
@@ -10,18 +10,18 @@ use tokio::net::{TcpListener, UdpSocket};
 
 pub(crate) const SERVICE: &str = "_mesh._udp.hivemind.test";
 
-/// Answers by datagram that it has too much to say, and says it by TCP.
+/// Truncates responses over UDP and sends them over TCP.
 #[derive(Clone)]
 pub(crate) struct NameServer {
     ports: Arc<Mutex<Option<Vec<u16>>>>,
     answers: Arc<AtomicUsize>,
     failures: Arc<AtomicUsize>,
-    denies: Arc<AtomicBool>,
+    is_denying: Arc<AtomicBool>,
     pub(crate) address: SocketAddr,
 }
 
 impl NameServer {
-    pub(crate) async fn started() -> Self {
+    pub(crate) async fn start() -> Self {
         let (listener, socket) = loop {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             if let Ok(socket) = UdpSocket::bind(listener.local_addr().unwrap()).await {
@@ -32,7 +32,7 @@ impl NameServer {
             ports: Arc::default(),
             answers: Arc::default(),
             failures: Arc::default(),
-            denies: Arc::default(),
+            is_denying: Arc::default(),
             address: socket.local_addr().unwrap(),
         };
         tokio::spawn(server.clone().answer_datagrams(socket));
@@ -40,23 +40,23 @@ impl NameServer {
         server
     }
 
-    /// From now on these are the ports of the service, all on this host; none is no answer that helps.
+    /// Sets the ports of the service on this host; `None` makes queries fail.
     pub(crate) fn list(&self, ports: Option<Vec<u16>>) {
         *self.ports.lock().unwrap() = ports;
-        self.denies.store(false, Relaxed);
+        self.is_denying.store(false, Relaxed);
     }
 
-    /// From now on there is no such service.
+    /// Makes the service nonexistent.
     pub(crate) fn deny(&self) {
-        self.denies.store(true, Relaxed);
+        self.is_denying.store(true, Relaxed);
     }
 
-    /// How often it has told all of them.
+    /// Number of complete responses.
     pub(crate) fn answers(&self) -> usize {
         self.answers.load(Relaxed)
     }
 
-    /// How often it could not tell.
+    /// Number of failed queries.
     pub(crate) fn failures(&self) -> usize {
         self.failures.load(Relaxed)
     }
@@ -80,22 +80,22 @@ impl NameServer {
         }
     }
 
-    fn answer(&self, question: &[u8], is_cut: bool) -> Vec<u8> {
+    fn answer(&self, question: &[u8], is_truncated: bool) -> Vec<u8> {
         let question = Packet::parse(question).unwrap();
         let mut reply = Packet::new_reply(question.id());
-        let asked = question.questions[0].qname.to_string();
+        let question_name = question.questions[0].qname.to_string();
         let ports = self.ports.lock().unwrap().clone();
         match ports {
-            _ if self.denies.load(Relaxed) => {
+            _ if self.is_denying.load(Relaxed) => {
                 self.failures.fetch_add(1, Relaxed);
                 *reply.rcode_mut() = RCODE::NameError;
             }
-            _ if asked != SERVICE => *reply.rcode_mut() = RCODE::NameError,
+            _ if question_name != SERVICE => *reply.rcode_mut() = RCODE::NameError,
             None => {
                 self.failures.fetch_add(1, Relaxed);
                 *reply.rcode_mut() = RCODE::ServerFailure;
             }
-            Some(_) if is_cut => reply.set_flags(PacketFlag::TRUNCATION),
+            Some(_) if is_truncated => reply.set_flags(PacketFlag::TRUNCATION),
             Some(ports) => {
                 self.answers.fetch_add(1, Relaxed);
                 let target = Name::new_unchecked("host.hivemind.test");

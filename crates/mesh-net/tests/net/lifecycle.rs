@@ -1,17 +1,17 @@
-//! Nodes that come, leave, die and start anew.
+//! Nodes that join, leave, crash and restart.
 
-use super::nodes::{Nodes, passes, peer, settings, start, start_when_free, until};
+use super::nodes::{Nodes, is_admitted, peer, settings, start, start_when_free, wait_until};
 use hivemind_core::{Limit, Period};
 use hivemind_mesh_net::{Mesh, PeerState, Transport};
 use std::time::Duration;
 
-/// Five a day, wherever they come in: the first five and no sixth.
+// Five per day: the first five requests pass on any node, and no sixth.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_nodes_that_know_one_of_them_share_a_small_limit_exactly() {
-    let nodes = Nodes::started(3).await;
+async fn three_nodes_with_one_seed_share_a_small_limit_exactly() {
+    let nodes = Nodes::start(3).await;
     let limit = Limit::fixed_window(5, Period::DAY);
     for index in 0..20 {
-        let passed = passes(&nodes.list[index % 3], 7, &limit).await;
+        let passed = is_admitted(&nodes.list[index % 3], 7, &limit).await;
         assert_eq!(passed, index < 5, "request {index}");
     }
     let seen = peer(&nodes.list[0], "node-2").unwrap();
@@ -21,89 +21,94 @@ async fn three_nodes_that_know_one_of_them_share_a_small_limit_exactly() {
     nodes.leave().await;
 }
 
-// Seen failing on: a node that has just joined, and takes itself for gone since the newest view does not hold yet.
+// Fails when a node that has just joined considers itself removed while the latest view is not effective yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_leaves_is_gone_from_the_view_and_from_the_list_of_peers() {
-    let mut nodes = Nodes::started(3).await;
+async fn leaving_node_is_removed_from_view_and_peer_list() {
+    let mut nodes = Nodes::start(3).await;
     let leaver = nodes.list.remove(1);
     leaver.leave(Duration::from_secs(60)).await;
-    nodes.all_are_members().await;
-    until("nobody knows of it", || nodes.list.iter().all(|node| peer(node, "node-1").is_none())).await;
+    nodes.wait_for_members().await;
+    wait_until("no node knows it", || nodes.list.iter().all(|node| peer(node, "node-1").is_none())).await;
     nodes.leave().await;
 }
 
-// Seen failing on: dead peers that nobody calls again; a new run shown as a member because the last one was.
+// Fails when dead peers are not dialed again, or when a new generation is a member because the last one was.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_dies_is_seen_dead_and_is_welcome_when_it_starts_anew() {
-    let mut nodes = Nodes::started(3).await;
-    let died = nodes.list.remove(2);
+async fn crashed_node_is_reported_dead_and_rejoins_after_restart() {
+    let mut nodes = Nodes::start(3).await;
+    let crashed = nodes.list.remove(2);
     let before = peer(&nodes.list[0], "node-2").unwrap();
-    let address = died.address();
-    drop(died);
-    until("it counts as dead", || {
+    let address = crashed.address();
+    drop(crashed);
+    wait_until("it is dead", || {
         nodes.list.iter().all(|node| peer(node, "node-2").is_some_and(|peer| peer.state == PeerState::Dead))
     })
     .await;
-    assert!(nodes.list.iter().all(|node| node.standing().members.len() == 3), "silence only holds a share");
-    until("nobody answers there any more", || {
+    assert!(
+        nodes.list.iter().all(|node| node.standing().members.len() == 3),
+        "silence alone removes no member"
+    );
+    wait_until("its old connections have ended", || {
         let silence = peer(&nodes.list[0], "node-2").and_then(|peer| peer.silence);
         silence.is_some_and(|silence| silence > Duration::from_secs(9))
     })
     .await;
-    // It knows nobody: the others find it where it was.
+    // It has no seeds: the others dial its previous address.
     let mut again = settings(nodes.authority.node("node-2"), "node-2", None);
     again.bind = address;
     nodes.list.push(start_when_free(again).await);
-    until("its new run is in the view", || is_known_by_its_run(&nodes.list[0], "node-2", before.generation))
-        .await;
-    nodes.all_are_members().await;
+    wait_until("its new generation is in the view", || {
+        is_member_after(&nodes.list[0], "node-2", before.generation)
+    })
+    .await;
+    nodes.wait_for_members().await;
     let after = peer(&nodes.list[0], "node-2").unwrap();
     assert!(after.state == PeerState::Alive && after.generation > before.generation, "{after:?}");
     nodes.leave().await;
 }
 
-/// Whether a run after this one is a member. Whoever is shown as one is in the view, and no other run of its name.
-fn is_known_by_its_run(node: &Mesh, name: &str, before: u64) -> bool {
+/// Whether a later generation is a member. A peer shown as a member has to be in the view with that generation.
+fn is_member_after(node: &Mesh, name: &str, before: u64) -> bool {
     let (first, seen, last) = (node.standing(), peer(node, name).unwrap(), node.standing());
     let is_in_view = first
         .members
         .iter()
         .any(|member| member.id.as_str() == name && member.generation.0 == seen.generation);
-    // It may change between two looks.
+    // The view may change between two calls.
     assert!(first.view != last.view || seen.is_member == is_in_view, "{seen:?} in {:?}", first.members);
     seen.is_member && seen.generation > before
 }
 
-// Seen failing on: names compared without runs; an older run shown out without a word.
+// Fails when names are compared without generations, or when an older generation is rejected without the peer table.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_older_of_two_processes_of_one_name_hears_of_the_other() {
-    let nodes = Nodes::started(2).await;
+async fn older_of_two_processes_of_one_name_learns_of_the_newer() {
+    let nodes = Nodes::start(2).await;
     let older = &nodes.list[1];
-    // It is told of the first alone: the older one is shown out there, and hears why.
+    // It knows only the first node, which rejects the older process and sends it the reason.
     let twin = settings(nodes.authority.node("node-1"), "node-1", Some(nodes.list[0].address()));
     let twin = start(twin).await;
-    until("the older one knows", || older.standing().outdated_by.is_some()).await;
-    until("the younger one is in the mesh", || twin.standing().is_member).await;
+    wait_until("the older process knows", || older.standing().outdated_by.is_some()).await;
+    wait_until("the newer process is a member", || twin.standing().is_member).await;
     assert_eq!(twin.standing().outdated_by, None);
     twin.leave(Duration::ZERO).await;
     nodes.leave().await;
 }
 
-// Seen failing on: connections past the number, let in.
+// Fails when connections over the limit are accepted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn there_are_never_more_peers_than_the_setting_says() {
-    let nodes = Nodes::started(1).await;
+async fn number_of_peers_is_limited_by_the_setting() {
+    let nodes = Nodes::start(1).await;
     let first = nodes.list[0].address();
     let mut small = settings(nodes.authority.node("small"), "small", Some(first));
     small.max_peers = 1;
     let small = start(small).await;
     let other = start(settings(nodes.authority.node("other"), "other", Some(first))).await;
-    until("the others know each other", || {
+    wait_until("the others are connected", || {
         peer(&other, "node-0").is_some_and(|peer| peer.transport.is_some())
             && nodes.list[0].peers().len() == 2
     })
     .await;
-    until("the small one has its peer, and another was refused", || {
+    wait_until("the small node has one peer and rejected another", || {
         small.peers().len() == 1 && small.callers_refused() > 0
     })
     .await;

@@ -1,7 +1,6 @@
-//! Every peer that this node knows of, put together from the roster, the connections and the
-//! state machine.
+//! Peer list: all known peers, combined from the peer table, the connections and the state machine.
 
-use super::host::Host;
+use super::context::NodeContext;
 use super::lock;
 use super::peer::{Peer, PeerState};
 use hivemind_mesh::Generation;
@@ -10,19 +9,19 @@ use quinn::Connection;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-impl Host {
-    /// Every peer that this node knows of, without what they hold.
+impl NodeContext {
+    /// All known peers, without the allowance that they hold.
     pub(super) fn peers(&self) -> Vec<Peer> {
         let now = self.clock.now();
-        let contacts: Vec<_> = lock(&self.roster)
+        let contacts: Vec<_> = lock(&self.peer_table)
             .iter()
             .map(|(name, contact)| (name.clone(), contact.address, contact.generation))
             .collect();
         let (standing, contacts) = self.store.with(|node| {
-            // The number of a run may change once while it is connected: its frames have the new one.
+            // The generation of a connected peer may change once; its frames carry the new one.
             let newest = |(name, address, known): (NodeId, SocketAddr, Generation)| {
-                let run = node.run_of(&name).map_or(known, |heard| heard.max(known));
-                (name, address, run)
+                let generation = node.run_of(&name).map_or(known, |newest| newest.max(known));
+                (name, address, generation)
             };
             (node.standing(now), contacts.into_iter().map(newest).collect::<Vec<_>>())
         });
@@ -32,7 +31,7 @@ impl Host {
         let describe = |(name, address, generation): (NodeId, SocketAddr, Generation)| {
             let link = self.links.get(&name);
             let (clock, silence) = (clocks.get(&name).copied(), silences.get(&name).copied());
-            let by_quic = link.as_ref().and_then(|link| link.party.quic.as_ref()).map(Connection::rtt);
+            let quic_rtt = link.as_ref().and_then(|link| link.peer.quic.as_ref()).map(Connection::rtt);
             let traffic = self.links.traffic(&name).totals();
             let after = (council.staleness, council.dead_after);
             Peer {
@@ -48,9 +47,9 @@ impl Host {
                     .members
                     .iter()
                     .any(|member| member.id == name && member.generation == generation),
-                transport: link.as_ref().map(|link| link.party.transport()),
-                // Over TCP, by the exchanges that clocks are compared by.
-                round_trip: by_quic.or(link.and(clock).map(|clock| clock.within * 2)),
+                transport: link.as_ref().map(|link| link.peer.transport()),
+                // Over TCP, the round trip is measured by clock synchronization.
+                round_trip: quic_rtt.or(link.and(clock).map(|clock| clock.within * 2)),
                 clock_offset_us: clock.map(|clock| clock.offset_us),
                 silence,
                 rights_held: 0,

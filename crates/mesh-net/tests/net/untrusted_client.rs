@@ -1,4 +1,4 @@
-//! Somebody at the door who is no node: it speaks TLS as far as its certificates go, and says what it likes.
+//! An untrusted client, which speaks TLS with any certificate and sends arbitrary bytes.
 
 use hivemind_mesh_net::TlsFiles;
 use rustls::client::WebPkiServerVerifier;
@@ -14,14 +14,14 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// In which a node has answered, or never will.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of an answer.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Believes every certificate.
+/// Accepts every certificate.
 #[derive(Debug)]
-struct Credulous(Arc<WebPkiServerVerifier>);
+struct AcceptAny(Arc<WebPkiServerVerifier>);
 
-impl ServerCertVerifier for Credulous {
+impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -56,13 +56,13 @@ impl ServerCertVerifier for Credulous {
     }
 }
 
-/// What it shows.
-pub(crate) struct Stranger {
+/// A client with an arbitrary certificate.
+pub(crate) struct UntrustedClient {
     config: ClientConfig,
 }
 
-impl Stranger {
-    /// With the certificate in these files, if any, whoever signed it.
+impl UntrustedClient {
+    /// Uses the certificate in these files, if any, regardless of its CA.
     pub(crate) fn with(files: Option<&TlsFiles>, some_ca: &TlsFiles) -> Self {
         let provider = Arc::new(default_provider());
         let mut roots = RootCertStore::empty();
@@ -73,7 +73,7 @@ impl Stranger {
             .with_protocol_versions(&[&rustls::version::TLS13])
             .unwrap()
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Credulous(verifier.unwrap())));
+            .with_custom_certificate_verifier(Arc::new(AcceptAny(verifier.unwrap())));
         let mut config = match files {
             None => builder.with_no_client_auth(),
             Some(files) => builder
@@ -87,63 +87,63 @@ impl Stranger {
         Self { config }
     }
 
-    /// Calls by datagrams, says something, and returns what it hears until it is shown out.
-    pub(crate) async fn hears_by_quic(&self, node: SocketAddr, said: &[u8]) -> Vec<u8> {
+    /// Sends `sent` over QUIC and returns all received bytes until the node closes the connection.
+    pub(crate) async fn exchange_over_quic(&self, node: SocketAddr, sent: &[u8]) -> Vec<u8> {
         let crypto = quinn::crypto::rustls::QuicClientConfig::try_from(self.config.clone()).unwrap();
         let mut endpoint = quinn::Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(crypto)));
-        let calling = async {
+        let exchanging = async {
             let Ok(connection) = endpoint.connect(node, "hivemind").unwrap().await else { return Vec::new() };
             let Ok((mut writes, mut reads)) = connection.open_bi().await else { return Vec::new() };
-            let _ = writes.write_all(said).await;
-            let mut heard = Vec::new();
+            let _ = writes.write_all(sent).await;
+            let mut received = Vec::new();
             while let Ok(Some(chunk)) = reads.read_chunk(usize::MAX, true).await {
-                heard.extend_from_slice(&chunk.bytes);
+                received.extend_from_slice(&chunk.bytes);
             }
-            heard
+            received
         };
-        timeout(PATIENCE, calling).await.expect("it is shown out")
+        timeout(TIMEOUT, exchanging).await.expect("the connection is closed")
     }
 
-    /// The same by TCP.
-    pub(crate) async fn hears_by_tcp(&self, node: SocketAddr, said: &[u8]) -> Vec<u8> {
+    /// Does the same over TCP.
+    pub(crate) async fn exchange_over_tcp(&self, node: SocketAddr, sent: &[u8]) -> Vec<u8> {
         let connector = tokio_rustls::TlsConnector::from(Arc::new(self.config.clone()));
-        let calling = async {
+        let exchanging = async {
             let stream = TcpStream::connect(node).await.unwrap();
             let name = ServerName::try_from("hivemind").unwrap();
             match connector.connect(name, stream).await {
-                Ok(stream) => said_and_heard(stream, said).await,
+                Ok(stream) => exchange(stream, sent).await,
                 Err(_) => Vec::new(),
             }
         };
-        timeout(PATIENCE, calling).await.expect("it is shown out")
+        timeout(TIMEOUT, exchanging).await.expect("the connection is closed")
     }
 }
 
-async fn said_and_heard(mut stream: impl AsyncRead + AsyncWrite + Unpin, said: &[u8]) -> Vec<u8> {
-    let _ = stream.write_all(said).await;
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, sent: &[u8]) -> Vec<u8> {
+    let _ = stream.write_all(sent).await;
     let _ = stream.flush().await;
-    let (mut heard, mut chunk) = (Vec::new(), [0; 1024]);
+    let (mut received, mut chunk) = (Vec::new(), [0; 1024]);
     while let Ok(length @ 1..) = stream.read(&mut chunk).await {
-        heard.extend_from_slice(&chunk[..length]);
+        received.extend_from_slice(&chunk[..length]);
     }
-    heard
+    received
 }
 
-/// The first message of a connection, as a node would say it.
+/// A valid hello.
 pub(crate) fn hello(cluster: &str, name: &str) -> Vec<u8> {
-    hello_of_run(cluster, name, 1)
+    hello_with_generation(cluster, name, 1)
 }
 
-/// The same of a run, whose number is small.
-pub(crate) fn hello_of_run(cluster: &str, name: &str, run: u8) -> Vec<u8> {
+/// A valid hello with a small generation.
+pub(crate) fn hello_with_generation(cluster: &str, name: &str, generation: u8) -> Vec<u8> {
     let mut body = vec![1];
     for text in [cluster, name] {
         body.push(u8::try_from(text.len()).unwrap());
         body.extend_from_slice(text.as_bytes());
     }
-    // At the address that it calls from, at port 9, and it renews nothing.
-    body.extend_from_slice(&[run, 0, 9, 0]);
+    // No advertised address, port 9, and no renewal.
+    body.extend_from_slice(&[generation, 0, 9, 0]);
     let mut message = vec![0];
     message.extend_from_slice(&u32::try_from(body.len()).unwrap().to_be_bytes());
     message.extend_from_slice(&body);

@@ -1,39 +1,38 @@
-//! The first message of a connection, in both directions: who speaks, of which mesh, in which
-//! run, and where others can reach it. Nothing else is heard before it, and nothing after it
-//! from a peer whose certificate is for another name.
+//! Hello, the first message in each direction: protocol version, mesh, name, generation and address of a node. A node
+//! ignores other messages before it, and closes the connection if the certificate is for a different name.
 
 use hivemind_mesh::NodeId;
 use hivemind_mesh::wire::{Reader, Unreadable, Writer};
 use hivemind_mesh::{Generation, Member};
 use std::net::{IpAddr, SocketAddr};
 
-/// The version of what is said after it; others are not understood.
+/// Version of the protocol; others are rejected.
 const VERSION: u64 = 1;
-/// The most bytes of a name, of a node or of a mesh.
-pub(super) const LONGEST_NAME: usize = 128;
-/// The most bytes of a hello.
-pub(super) const LONGEST: usize = 512;
+/// Maximum length of the name of a node or mesh, in bytes.
+pub(crate) const MAX_NAME_LEN: usize = 128;
+/// Maximum length of a hello, in bytes.
+pub(crate) const MAX_LEN: usize = 512;
 
-/// Who speaks.
+/// Name, generation and address of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hello {
-    pub(super) cluster: String,
-    pub(super) member: Member,
-    /// The address at which others can call it, if it knows that; otherwise the one that it calls from.
-    pub(super) address: Option<IpAddr>,
-    pub(super) port: u16,
-    /// Whether this connection takes the place of any other of the same run.
-    pub(super) renews: bool,
+pub(crate) struct Hello {
+    pub(crate) cluster: String,
+    pub(crate) member: Member,
+    /// The advertised address, if the node knows one; otherwise peers use the source address of the connection.
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) port: u16,
+    /// Whether this connection replaces any other of the same generation.
+    pub(crate) renews: bool,
 }
 
 impl Hello {
-    /// Where its speaker can be called, who called from `remote`.
-    pub(super) fn reachable_at(&self, remote: SocketAddr) -> SocketAddr {
-        // A socket for both families shows addresses of the older one in the dress of the newer.
+    /// The address to dial this node at, which is connected from `remote`.
+    pub(crate) fn address_from(&self, remote: SocketAddr) -> SocketAddr {
+        // A dual-stack socket shows IPv4 addresses mapped to IPv6.
         SocketAddr::new(self.address.unwrap_or(remote.ip().to_canonical()), self.port)
     }
 
-    pub(super) fn write(&self) -> Vec<u8> {
+    pub(crate) fn write(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.number(VERSION);
         writer.text(&self.cluster);
@@ -45,13 +44,13 @@ impl Hello {
         writer.0
     }
 
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
         let mut reader = Reader(bytes);
         if reader.number()? != VERSION {
             return Err(Unreadable);
         }
-        let cluster = reader.text(LONGEST_NAME)?.to_owned();
-        let id = reader.text(LONGEST_NAME)?;
+        let cluster = reader.text(MAX_NAME_LEN)?.to_owned();
+        let id = reader.text(MAX_NAME_LEN)?;
         if id.is_empty() {
             return Err(Unreadable);
         }
@@ -60,7 +59,7 @@ impl Hello {
         let address = if address.is_empty() { None } else { Some(address.parse().map_err(|_| Unreadable)?) };
         let port = u16::try_from(reader.number()?).map_err(|_| Unreadable)?;
         let renews = reader.number()? == 1;
-        // What a later version adds at the end is passed over.
+        // Fields that a later version appends are ignored.
         let member = Member { id: NodeId::new(id), generation };
         Ok(Self { cluster, member, address, port, renews })
     }
@@ -73,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_hello_is_read_as_it_was_written(
+        fn hello_survives_a_round_trip(
             cluster in ".{0,30}",
             id in "[a-z0-9.-]{1,60}",
             generation in any::<u64>(),
@@ -83,12 +82,12 @@ mod tests {
         ) {
             let hello = Hello { cluster, member: Member::new(NodeId::new(id), generation), address, port, renews };
             let bytes = hello.write();
-            prop_assert!(bytes.len() <= LONGEST);
+            prop_assert!(bytes.len() <= MAX_LEN);
             prop_assert_eq!(Hello::read(&bytes), Ok(hello));
         }
 
         #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..LONGEST)) {
+        fn arbitrary_bytes_cause_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..MAX_LEN)) {
             let _ = Hello::read(&bytes);
         }
     }
