@@ -66,7 +66,7 @@ use hivemind_core::{Clock, SystemClock};
 use hivemind_telemetry::Frontend;
 use hivemind_telemetry::logging::RunningLog;
 use hivemind_telemetry::trace::DecisionSpan;
-use hivemind_tls::access::{Access, Grant};
+use hivemind_tls::access::{Access, AccessGrant};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -221,7 +221,7 @@ fn respond(answered: Result<(bool, String), NoAnswer>) -> Response {
 /// Returns whether the request is over its limit, and the response body.
 pub(crate) async fn answer_json(
     service: &RateLimitService,
-    grant: Option<&Grant>,
+    grant: Option<&AccessGrant>,
     body: &[u8],
     span: Option<&mut DecisionSpan>,
 ) -> Result<(bool, String), NoAnswer> {

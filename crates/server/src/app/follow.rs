@@ -7,7 +7,7 @@ use crate::front::gateway::Gateway;
 use crate::reload::{
     ConfigurationFile, Follower, KeyFiles, LOOKS_EVERY, PutInForce, Reloads, Request, RuleFiles, TlsFiles,
 };
-use hivemind_tls::{Certificates, Trust};
+use hivemind_tls::{ServerCertificates, TrustStores};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -71,7 +71,7 @@ fn follow_configuration(
     let loaded = Some(origin.loaded.fingerprint);
     let followed = ConfigurationFile {
         configuration: origin.configuration,
-        seen: origin.loaded.leaves.clone(),
+        seen: origin.loaded.value_hashes.clone(),
         started: origin.loaded,
         log: Arc::clone(&shared.log),
         gateway: gateway.map(put_in_force),
@@ -86,8 +86,8 @@ fn follow_configuration(
 fn follow_tls(
     settings: &Settings,
     shared: &Shared,
-    trust: Arc<Trust>,
-    certificates: Option<Arc<Certificates>>,
+    trust: Arc<TrustStores>,
+    certificates: Option<Arc<ServerCertificates>>,
     requests: mpsc::Receiver<Request>,
 ) {
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));

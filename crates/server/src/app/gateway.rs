@@ -12,9 +12,9 @@ use crate::front::gateway::{Arrival, Counting, Crowd, Gateway, Limiting};
 use anyhow::Context;
 use hivemind_telemetry::trace::Tracer;
 use hivemind_tls as tls;
-use hivemind_tls::Certificates;
+use hivemind_tls::ServerCertificates;
 use hivemind_tls::acme::Renewal;
-use hivemind_tls::workers::{Ended, Workers};
+use hivemind_tls::workers::{WorkerExit, Workers};
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
@@ -38,11 +38,11 @@ async fn redirect_all(mut listener: LimitedListener<Tcp>, https_port: u16, gate:
 pub(super) struct GatewayServer {
     pub(super) gateway: Arc<Gateway>,
     /// None without TLS.
-    pub(super) certificates: Option<Arc<Certificates>>,
+    pub(super) certificates: Option<Arc<ServerCertificates>>,
     workers: Workers<Arrival>,
     listener: LimitedListener<Tcp>,
     crowd: Crowd,
-    ended: Ended,
+    ended: WorkerExit,
 }
 
 impl GatewayServer {
@@ -99,7 +99,7 @@ impl GatewayServer {
 /// The parts of the gateway that follow files.
 pub(super) struct GatewayHandles {
     pub(super) gateway: Arc<Gateway>,
-    pub(super) certificates: Option<Arc<Certificates>>,
+    pub(super) certificates: Option<Arc<ServerCertificates>>,
     /// Certificate renewal with ACME; starts when this process owns the port alone.
     pub(super) renewal: Option<Renewal>,
 }

@@ -14,7 +14,7 @@ mod tls;
 mod websocket;
 
 use super::server::Server;
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
 pub(crate) use hivemind_tls::CertificateFiles;
 use hivemind_tls::acme::settings::Acme;
 use hivemind_tower::PartialLimit;

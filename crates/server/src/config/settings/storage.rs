@@ -2,8 +2,8 @@
 
 use super::redis_url::{REDIS_URL, RedisUrl};
 use crate::storage::OnError;
-use hivemind_config::kind::{AMOUNT, FLAG, MILLIS, PATH, WORD};
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{AMOUNT, FLAG, MILLIS, PATH, WORD};
 use hivemind_redis::Prefix;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
