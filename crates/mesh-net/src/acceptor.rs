@@ -2,7 +2,7 @@
 //! its hello; until then it receives nothing.
 
 use super::context::NodeContext;
-use super::handshake::{self, HandshakeError};
+use super::handshake::{self, HandshakeFailure};
 use super::link::{Initiator, Streams};
 use super::lock;
 use super::quic;
@@ -104,28 +104,28 @@ impl NodeContext {
         chain: Vec<CertificateDer<'static>>,
         remote: SocketAddr,
         quic: Option<Connection>,
-    ) -> Result<Session, HandshakeError> {
+    ) -> Result<Session, HandshakeFailure> {
         let (reads, writes) = &mut streams.main;
         let theirs = handshake::respond((reads, writes), &self.hello(false), &chain).await?;
         let (initiator, renews) = (Initiator::Remote, theirs.renews);
         Ok(Session { theirs, streams, initiator, renews, remote, chain, quic, has_hello: true })
     }
 
-    async fn admit(&self, result: Result<Session, HandshakeError>, remote: SocketAddr) {
+    async fn admit(&self, result: Result<Session, HandshakeFailure>, remote: SocketAddr) {
         match result {
             Ok(session) => self.serve(session).await,
-            Err(HandshakeError::SelfConnection) => {}
+            Err(HandshakeFailure::SelfConnection) => {}
             Err(refusal) => {
                 self.caller_limits.record_rejection();
-                if let HandshakeError::DuplicateName(other) = &refusal {
+                if let HandshakeFailure::DuplicateName(other) = &refusal {
                     self.handle_namesake(other.generation);
                 }
                 // These callers hold a certificate of the CA, so a misconfiguration is likely and an attack is not.
                 let is_misconfigured = matches!(
                     refusal,
-                    HandshakeError::DuplicateName(_)
-                        | HandshakeError::NameMismatch(_)
-                        | HandshakeError::ClusterMismatch { .. }
+                    HandshakeFailure::DuplicateName(_)
+                        | HandshakeFailure::NameMismatch(_)
+                        | HandshakeFailure::ClusterMismatch { .. }
                 );
                 if is_misconfigured && self.caller_limits.record_reason(remote.ip(), refusal.to_string()) {
                     tracing::warn!(%remote, %refusal, remedy = refusal.remedy(), "inbound connection rejected");

@@ -1,7 +1,7 @@
 //! Outbound connections: dials peers that are not connected, over QUIC first and over TCP where QUIC fails.
 
 use super::context::{NodeContext, every};
-use super::handshake::{self, HandshakeError, Hello};
+use super::handshake::{self, HandshakeFailure, Hello};
 use super::identity;
 use super::link::{Initiator, Transport};
 use super::lock;
@@ -110,16 +110,16 @@ impl NodeContext {
                 lock(&self.dial_schedule).record_transport(address, session.transport());
                 self.serve(session).await;
             }
-            Err(HandshakeError::SelfConnection) => {
+            Err(HandshakeFailure::SelfConnection) => {
                 lock(&self.dial_schedule).record_answer(address, self.name.clone(), now, true);
             }
             Err(refusal) => self.handle_dial_failure(address, &refusal),
         }
     }
 
-    fn handle_dial_failure(&self, address: SocketAddr, refusal: &HandshakeError) {
+    fn handle_dial_failure(&self, address: SocketAddr, refusal: &HandshakeFailure) {
         let is_named = self.record_dial_failure(address);
-        if let HandshakeError::DuplicateName(other) = refusal {
+        if let HandshakeFailure::DuplicateName(other) = refusal {
             self.handle_namesake(other.generation);
         }
         // Any host on the local network can announce any number of addresses; those are not worth a warning each.
@@ -131,12 +131,12 @@ impl NodeContext {
         }
     }
 
-    async fn connect(&self, address: SocketAddr, renews: bool) -> Result<Session, HandshakeError> {
+    async fn connect(&self, address: SocketAddr, renews: bool) -> Result<Session, HandshakeFailure> {
         let quic = handshake::with_timeout(self.connect_quic(address, renews));
         tokio::pin!(quic);
         let head_start = lock(&self.dial_schedule).head_start(address);
         match timeout(head_start, &mut quic).await {
-            Ok(Err(HandshakeError::Io(_))) => {
+            Ok(Err(HandshakeFailure::Io(_))) => {
                 return handshake::with_timeout(self.connect_tcp(address, renews)).await;
             }
             Ok(result) => return result,
@@ -157,7 +157,7 @@ impl NodeContext {
         }
     }
 
-    async fn connect_quic(&self, address: SocketAddr, renews: bool) -> Result<Session, HandshakeError> {
+    async fn connect_quic(&self, address: SocketAddr, renews: bool) -> Result<Session, HandshakeFailure> {
         let connection = quic::dial(&self.endpoint, address).await?;
         let mut streams = quic::open(&connection).await?;
         let (reads, writes) = &mut streams.main;
@@ -192,7 +192,7 @@ impl NodeContext {
         Some(Hello { cluster: self.cluster.clone(), member, address, port, renews: false })
     }
 
-    async fn connect_tcp(&self, address: SocketAddr, renews: bool) -> Result<Session, HandshakeError> {
+    async fn connect_tcp(&self, address: SocketAddr, renews: bool) -> Result<Session, HandshakeFailure> {
         let connection = tcp::dial(Arc::clone(&self.tcp_client), address).await?;
         let tcp::TcpConnection { mut streams, chain } = connection;
         let (reads, writes) = &mut streams.main;

@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a handshake failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum HandshakeError {
+pub(super) enum HandshakeFailure {
     #[error("the peer's certificate is not valid for its name `{0}`")]
     NameMismatch(NodeId),
     #[error("the peer belongs to the mesh `{theirs}`, this node to `{ours}`")]
@@ -40,7 +40,7 @@ pub(super) enum HandshakeError {
     Io(#[from] io::Error),
 }
 
-impl HandshakeError {
+impl HandshakeFailure {
     /// What an operator can do about it.
     pub(super) fn remedy(&self) -> &'static str {
         match self {
@@ -67,9 +67,9 @@ impl HandshakeError {
 
 /// Limits the time of everything before the first frame.
 pub(super) async fn with_timeout<T>(
-    steps: impl Future<Output = Result<T, HandshakeError>>,
-) -> Result<T, HandshakeError> {
-    tokio::time::timeout(TIMEOUT, steps).await.map_err(|_| HandshakeError::Timeout(TIMEOUT))?
+    steps: impl Future<Output = Result<T, HandshakeFailure>>,
+) -> Result<T, HandshakeFailure> {
+    tokio::time::timeout(TIMEOUT, steps).await.map_err(|_| HandshakeFailure::Timeout(TIMEOUT))?
 }
 
 /// Performs the handshake of an outbound connection.
@@ -77,11 +77,11 @@ pub(super) async fn initiate(
     (reads, writes): (&mut Reads, &mut Writes),
     mine: &Hello,
     chain: &[CertificateDer<'_>],
-) -> Result<Hello, HandshakeError> {
+) -> Result<Hello, HandshakeFailure> {
     message::write(writes, MessageKind::Hello, &mine.write()).await?;
     // A peer that rejects this node sends nothing.
     let theirs = read(reads).await.map_err(|error| match error {
-        HandshakeError::Io(cause) => HandshakeError::Closed(cause),
+        HandshakeFailure::Io(cause) => HandshakeFailure::Closed(cause),
         other => other,
     })?;
     check(mine, &theirs, chain)?;
@@ -93,13 +93,14 @@ pub(super) async fn respond(
     (reads, writes): (&mut Reads, &mut Writes),
     mine: &Hello,
     chain: &[CertificateDer<'_>],
-) -> Result<Hello, HandshakeError> {
+) -> Result<Hello, HandshakeFailure> {
     let theirs = read(reads).await?;
     let checked = check(mine, &theirs, chain);
-    if matches!(checked, Ok(()) | Err(HandshakeError::SelfConnection | HandshakeError::DuplicateName(_))) {
+    if matches!(checked, Ok(()) | Err(HandshakeFailure::SelfConnection | HandshakeFailure::DuplicateName(_)))
+    {
         message::write(writes, MessageKind::Hello, &mine.write()).await?;
     }
-    if matches!(checked, Err(HandshakeError::SelfConnection | HandshakeError::DuplicateName(_))) {
+    if matches!(checked, Err(HandshakeFailure::SelfConnection | HandshakeFailure::DuplicateName(_))) {
         // The caller has to receive this node's hello to detect the conflict, and then closes the connection.
         let _ = read(reads).await;
     }
@@ -111,35 +112,35 @@ pub(super) fn verify_hello(
     mine: &Hello,
     body: &[u8],
     chain: &[CertificateDer<'_>],
-) -> Result<Hello, HandshakeError> {
-    let theirs = Hello::read(body).map_err(|_| HandshakeError::Malformed)?;
+) -> Result<Hello, HandshakeFailure> {
+    let theirs = Hello::read(body).map_err(|_| HandshakeFailure::Malformed)?;
     check(mine, &theirs, chain)?;
     Ok(theirs)
 }
 
-async fn read(reads: &mut Reads) -> Result<Hello, HandshakeError> {
+async fn read(reads: &mut Reads) -> Result<Hello, HandshakeFailure> {
     let mut body = Vec::new();
     match message::read(reads, &mut body, hello::MAX_LEN).await? {
-        Some(MessageKind::Hello) => Hello::read(&body).map_err(|_| HandshakeError::Malformed),
-        Some(_) => Err(HandshakeError::Malformed),
-        None => Err(HandshakeError::Io(io::ErrorKind::UnexpectedEof.into())),
+        Some(MessageKind::Hello) => Hello::read(&body).map_err(|_| HandshakeFailure::Malformed),
+        Some(_) => Err(HandshakeFailure::Malformed),
+        None => Err(HandshakeFailure::Io(io::ErrorKind::UnexpectedEof.into())),
     }
 }
 
-fn check(mine: &Hello, theirs: &Hello, chain: &[CertificateDer<'_>]) -> Result<(), HandshakeError> {
-    let certificate = chain.first().ok_or(HandshakeError::NoCertificate)?;
+fn check(mine: &Hello, theirs: &Hello, chain: &[CertificateDer<'_>]) -> Result<(), HandshakeFailure> {
+    let certificate = chain.first().ok_or(HandshakeFailure::NoCertificate)?;
     if !is_for(certificate, &theirs.member.id) {
-        return Err(HandshakeError::NameMismatch(theirs.member.id.clone()));
+        return Err(HandshakeFailure::NameMismatch(theirs.member.id.clone()));
     }
     if mine.cluster != theirs.cluster {
         let (ours, theirs) = (mine.cluster.clone(), theirs.cluster.clone());
-        return Err(HandshakeError::ClusterMismatch { ours, theirs });
+        return Err(HandshakeFailure::ClusterMismatch { ours, theirs });
     }
     if mine.member == theirs.member {
-        return Err(HandshakeError::SelfConnection);
+        return Err(HandshakeFailure::SelfConnection);
     }
     if mine.member.id == theirs.member.id {
-        return Err(HandshakeError::DuplicateName(theirs.member.clone()));
+        return Err(HandshakeFailure::DuplicateName(theirs.member.clone()));
     }
     Ok(())
 }
@@ -150,7 +151,7 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair};
 
     /// Results of a handshake between two processes of one name: the caller's, and the acceptor's.
-    async fn handshake_results(generations: [u64; 2]) -> [Result<Hello, HandshakeError>; 2] {
+    async fn handshake_results(generations: [u64; 2]) -> [Result<Hello, HandshakeFailure>; 2] {
         let parameters = CertificateParams::new(vec!["a".to_owned()]).expect("a certificate");
         let key = KeyPair::generate().expect("a key");
         let certificate = parameters.self_signed(&key).expect("a certificate");
@@ -177,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn node_that_dials_itself_detects_it() {
         for result in handshake_results([1, 1]).await {
-            assert!(matches!(result, Err(HandshakeError::SelfConnection)), "{result:?}");
+            assert!(matches!(result, Err(HandshakeFailure::SelfConnection)), "{result:?}");
         }
     }
 
@@ -186,7 +187,7 @@ mod tests {
     async fn two_processes_of_one_name_detect_each_other() {
         for (result, other) in handshake_results([1, 2]).await.into_iter().zip([2, 1]) {
             let is_detected =
-                matches!(&result, Err(HandshakeError::DuplicateName(found)) if found.generation.0 == other);
+                matches!(&result, Err(HandshakeFailure::DuplicateName(found)) if found.generation.0 == other);
             assert!(is_detected, "{result:?}");
         }
     }

@@ -2,7 +2,7 @@
 //! full is dropped, as on any network: the state machine sends its totals again, and asks time out.
 
 use super::message::{self, MessageKind};
-use super::traffic::Traffic;
+use super::traffic::PeerTraffic;
 use hivemind_core::{Clock, MonotonicClock, Timestamp};
 use hivemind_mesh::Lane;
 use hivemind_mesh::Member;
@@ -101,7 +101,7 @@ impl LinkPeer {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) peer: LinkPeer,
-    traffic: Arc<Traffic>,
+    traffic: Arc<PeerTraffic>,
     asks: Sender<Vec<u8>>,
     rest: Sender<Vec<u8>>,
     closed: watch::Sender<bool>,
@@ -117,7 +117,7 @@ pub(super) struct Queues {
 }
 
 impl Link {
-    pub(super) fn new(peer: LinkPeer, traffic: Arc<Traffic>) -> (Self, Queues) {
+    pub(super) fn new(peer: LinkPeer, traffic: Arc<PeerTraffic>) -> (Self, Queues) {
         let ((asks, asks_out), (rest, rest_out)) =
             (mpsc::channel(MAX_QUEUED_ASKS), mpsc::channel(MAX_QUEUED_FRAMES));
         let (closed, is_closed) = watch::channel(false);

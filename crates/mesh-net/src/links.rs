@@ -3,7 +3,7 @@
 
 use super::link::{Initiator, Link, LinkPeer, Transport};
 use super::lock;
-use super::traffic::Traffic;
+use super::traffic::PeerTraffic;
 use hivemind_mesh::Carrier;
 use hivemind_mesh::Lane;
 use hivemind_mesh::NodeId;
@@ -34,7 +34,7 @@ pub(super) struct Links {
     max_peers: usize,
     all: RwLock<BTreeMap<NodeId, Arc<Link>>>,
     /// Counters of all known peers that were ever connected.
-    traffic: Mutex<BTreeMap<NodeId, Arc<Traffic>>>,
+    traffic: Mutex<BTreeMap<NodeId, Arc<PeerTraffic>>>,
 }
 
 impl Links {
@@ -43,7 +43,7 @@ impl Links {
     }
 
     /// The counters of a peer, which outlive its connections.
-    pub(super) fn traffic(&self, peer: &NodeId) -> Arc<Traffic> {
+    pub(super) fn traffic(&self, peer: &NodeId) -> Arc<PeerTraffic> {
         let mut traffic = lock(&self.traffic);
         Arc::clone(traffic.entry(peer.clone()).or_default())
     }

@@ -1,10 +1,10 @@
-//! Traffic counters of a peer, summed over all its connections.
+//! PeerTraffic counters of a peer, summed over all its connections.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counters of one peer.
 #[derive(Debug, Default)]
-pub(super) struct Traffic {
+pub(super) struct PeerTraffic {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     frames_in: AtomicU64,
@@ -24,7 +24,7 @@ pub(super) struct TrafficTotals {
     pub(super) connections: u64,
 }
 
-impl Traffic {
+impl PeerTraffic {
     pub(super) fn record_received(&self, bytes: usize) {
         self.bytes_in.fetch_add(bytes as u64, Relaxed);
         self.frames_in.fetch_add(1, Relaxed);

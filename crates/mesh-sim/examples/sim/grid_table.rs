@@ -1,23 +1,23 @@
-//! The grid, cell by cell, kept in a file: a run that was stopped goes on where it was.
+//! Runs the grid and stores the result of each cell in a file, so that an interrupted run can be resumed.
 
 use crate::value;
-use hivemind_mesh_sim::{Cell, Outcome, grid};
+use hivemind_mesh_sim::{GridCell, GridResult, grid};
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// A way to set the nodes, to be seen beside the default.
+/// Options to compare with the default.
 const VARIANTS: [&str; 4] = ["default", "no-recall", "no-early", "neither"];
 
 const HEADING: &str = "variant,seed,seconds,limit,nodes,shape,load,over,under,waited,bytes";
 
-/// The cells that the arguments choose.
-pub(crate) fn chosen(arguments: &[String]) -> Vec<Cell> {
+/// The cells selected by the arguments.
+pub(crate) fn choose_cells(arguments: &[String]) -> Vec<GridCell> {
     let nodes: Option<usize> = value(arguments, "--nodes");
     let limit: Option<u32> = value(arguments, "--limit");
     let seconds: Option<u32> = value(arguments, "--seconds");
     let load: Option<f64> = value(arguments, "--load");
     let shape: Option<String> = value(arguments, "--shape");
-    let matches = |cell: &Cell| {
+    let matches = |cell: &GridCell| {
         nodes.is_none_or(|nodes| nodes == cell.nodes)
             && limit.is_none_or(|limit| limit == cell.limit)
             && seconds.is_none_or(|seconds| seconds == cell.seconds)
@@ -27,7 +27,7 @@ pub(crate) fn chosen(arguments: &[String]) -> Vec<Cell> {
     let every = value(arguments, "--every").unwrap_or(1);
     let first = value(arguments, "--first").unwrap_or(0);
     let variant = variant(arguments);
-    let set = |mut cell: Cell| {
+    let set = |mut cell: GridCell| {
         cell.options.recall = !matches!(variant, "no-recall" | "neither");
         if matches!(variant, "no-early" | "neither") {
             cell.options.early = std::time::Duration::ZERO;
@@ -42,17 +42,17 @@ fn variant(arguments: &[String]) -> &'static str {
     VARIANTS.into_iter().find(|known| Some(*known) == name.as_deref()).unwrap_or("default")
 }
 
-/// What a row is about.
-fn name_of(cell: &Cell, variant: &str, seed: u64) -> String {
-    let Cell { nodes, limit, seconds, load, shape, .. } = cell;
+/// The parameters of a row.
+fn name_of(cell: &GridCell, variant: &str, seed: u64) -> String {
+    let GridCell { nodes, limit, seconds, load, shape, .. } = cell;
     format!("{variant},{seed},{seconds},{limit},{nodes},{shape:?},{load}")
 }
 
-fn figures(row: &str) -> Option<(String, Outcome)> {
+fn parse_row(row: &str) -> Option<(String, GridResult)> {
     let mut parts: Vec<&str> = row.rsplitn(5, ',').collect();
     parts.reverse();
     let [name, over, under, waited, bytes] = parts.as_slice() else { return None };
-    let outcome = Outcome {
+    let outcome = GridResult {
         over: over.parse().ok()?,
         under: under.parse().ok()?,
         waited: waited.parse().ok()?,
@@ -61,13 +61,13 @@ fn figures(row: &str) -> Option<(String, Outcome)> {
     Some(((*name).to_owned(), outcome))
 }
 
-/// Runs the cells that the arguments choose, but for those that the file has already, and sums them up.
+/// Runs the cells selected by the arguments, except those already in the file, and prints a summary.
 pub(crate) fn run(arguments: &[String], seed: u64) -> std::io::Result<()> {
     let quiet = arguments.iter().any(|argument| argument == "--quiet");
     let variant = variant(arguments);
     let file: Option<String> = value(arguments, "--out");
     let known = file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
-    let mut known: BTreeMap<String, Outcome> = known.lines().filter_map(figures).collect();
+    let mut known: BTreeMap<String, GridResult> = known.lines().filter_map(parse_row).collect();
     let mut out = match &file {
         Some(file) => Some(std::fs::OpenOptions::new().create(true).append(true).open(file)?),
         None => None,
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &[String], seed: u64) -> std::io::Result<()> {
     if let Some(out) = out.as_mut().filter(|_| known.is_empty()) {
         writeln!(out, "{HEADING}")?;
     }
-    let cells = chosen(arguments);
+    let cells = choose_cells(arguments);
     let mut table = Table::default();
     for (index, cell) in cells.iter().enumerate() {
         let name = name_of(cell, variant, seed);
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &[String], seed: u64) -> std::io::Result<()> {
             outcome
         } else {
             let outcome = cell.run(seed);
-            let Outcome { over, under, waited, bytes } = outcome;
+            let GridResult { over, under, waited, bytes } = outcome;
             if let Some(out) = &mut out {
                 writeln!(out, "{name},{over},{under:.6},{waited:.4},{bytes:.0}")?;
             }
@@ -99,13 +99,13 @@ pub(crate) fn run(arguments: &[String], seed: u64) -> std::io::Result<()> {
         };
         table.add(cell, &outcome);
     }
-    table.tell();
+    table.print();
     Ok(())
 }
 
-/// One line of the table: a limit, or all of them.
+/// One row of the table: a limit, or all limits.
 #[derive(Default)]
-struct Line {
+struct TableRow {
     cells: u32,
     over: u64,
     under: f64,
@@ -117,10 +117,10 @@ struct Line {
 }
 
 #[derive(Default)]
-struct Table(BTreeMap<(u32, u32), Line>);
+struct Table(BTreeMap<(u32, u32), TableRow>);
 
 impl Table {
-    fn add(&mut self, cell: &Cell, outcome: &Outcome) {
+    fn add(&mut self, cell: &GridCell, outcome: &GridResult) {
         for name in [(cell.seconds, cell.limit), (u32::MAX, u32::MAX)] {
             let line = self.0.entry(name).or_default();
             line.cells += 1;
@@ -134,7 +134,7 @@ impl Table {
         }
     }
 
-    fn tell(&self) {
+    fn print(&self) {
         println!(
             "| limit | cells | over | under, %: mean / worst | above 1 % | above 10 % | requests that waited | B/s a node |"
         );

@@ -1,10 +1,10 @@
-//! The promises of the mesh, one by one, over the simulated network.
+//! Guarantees of the mesh, one by one, over the simulated network.
 #![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::{Consistency, MeshOptions, OnUnreachable};
-use hivemind_mesh_sim::{Cell, Network, Shape, World, grid, options_for_a_grid, seated};
+use hivemind_mesh_sim::{GridCell, Network, TrafficShape, World, grid, grid_options, seated};
 
 const SECOND: u64 = 1_000_000;
 const KEY: Key = Key::from_bits(7, 11);
@@ -16,15 +16,15 @@ fn world(nodes: usize, options: &MeshOptions) -> World {
     world
 }
 
-/// The most that one window admitted.
+/// Maximum admissions of a window.
 fn most(world: &World, counter: usize) -> u64 {
     let tally = world.tally(counter).expect("it was added");
     tally.windows().values().map(|(_, admitted)| *admitted).max().unwrap_or(0)
 }
 
-/// Seen failing on: an owner that lends what it does not have; a member that starts with a share of a small limit.
+// Fails when an owner grants more than it has, or when members start with a share of a small limit.
 #[test]
-fn five_a_minute_on_thirty_nodes_admit_the_first_five_wherever_they_land_and_not_the_sixth() {
+fn five_per_minute_on_thirty_nodes_admit_exactly_the_first_five() {
     for first in (0..30).step_by(6) {
         let mut world = world(30, &MeshOptions::default());
         let counter = world.add_limit(KEY, Limit::fixed_window(5, Period::MINUTE));
@@ -37,9 +37,9 @@ fn five_a_minute_on_thirty_nodes_admit_the_first_five_wherever_they_land_and_not
     }
 }
 
-/// Seen failing on: a share that is rounded up, of which 29 are more than the limit.
+// Fails when shares are rounded up: 29 of them exceed the limit.
 #[test]
-fn shares_never_add_up_to_more_than_the_limit() {
+fn sum_of_shares_never_exceeds_the_limit() {
     for limit in [300_u32, 301, 329, 599, 1_000] {
         let mut world = world(30, &MeshOptions::default());
         let counter = world.add_limit(KEY, Limit::fixed_window(limit, Period::MINUTE));
@@ -51,10 +51,9 @@ fn shares_never_add_up_to_more_than_the_limit() {
     }
 }
 
-/// Half of the nodes do not hear the others, and all are asked for more than there is; then they are one again.
-/// If `recalled`, one node has used all of the window before. Says the most that a window admitted, and what nodes
-/// say that they admitted beyond their rights.
-fn hammered_while_cut(limit: u32, nodes: usize, on_unreachable: OnUnreachable, recalled: bool) -> (u64, u64) {
+/// Overloads both halves of a partitioned mesh, then heals it. If `recalled`, one node has used the whole window before.
+/// Returns the maximum admissions of a window, and the reported admissions beyond allowance.
+fn overload_partition(limit: u32, nodes: usize, on_unreachable: OnUnreachable, recalled: bool) -> (u64, u64) {
     let options = MeshOptions { on_unreachable, ..MeshOptions::default() };
     let mut world = world(nodes, &options);
     let counter = world.add_limit(KEY, Limit::fixed_window(limit, Period::MINUTE));
@@ -82,17 +81,17 @@ fn hammered_while_cut(limit: u32, nodes: usize, on_unreachable: OnUnreachable, r
     (most(&world, counter), beyond.map(|node| node.standing(Timestamp::MAX).beyond_rights).sum())
 }
 
-/// From ten a member on a cut costs nothing and brings nothing, on whichever side the owner is.
-///
-/// Seen failing on: an even share of a split window, which is rounded up (`decide.rs` before it knew of splits).
+// With ten or more per member, a partition neither loses nor adds admissions, on either side of the owner.
+//
+// Fails when a split window also grants an even share, which is rounded up.
 #[test]
-fn a_partition_does_not_multiply_budgets() {
+fn partition_does_not_multiply_limits() {
     for nodes in [4_u32, 10] {
         for limit in [10 * nodes, 10 * nodes + 1, 11 * nodes - 1, 999] {
             for policy in [OnUnreachable::Share, OnUnreachable::Refuse] {
                 for recalled in [false, true] {
                     let members = usize::try_from(nodes).expect("small");
-                    let (admitted, beyond) = hammered_while_cut(limit, members, policy, recalled);
+                    let (admitted, beyond) = overload_partition(limit, members, policy, recalled);
                     assert_eq!((admitted, beyond), (u64::from(limit), 0), "{nodes} nodes, {policy:?}");
                 }
             }
@@ -100,57 +99,57 @@ fn a_partition_does_not_multiply_budgets() {
     }
 }
 
-/// Below ten a member: what is held and no more, or an even share for each node that cannot reach the owner.
+// Below ten per member: only allowance, or an even share for each node that cannot reach the owner.
 #[test]
-fn a_small_limit_is_shared_out_in_a_partition_by_its_stated_bound_and_what_goes_beyond_is_told() {
+fn partition_exceeds_a_small_limit_within_its_reported_bound() {
     for nodes in [4, 10] {
         for limit in [1_u32, 5, 7, 3 * u32::try_from(nodes).expect("small")] {
             for recalled in [false, true] {
                 let whole = u64::from(limit);
-                let strict = hammered_while_cut(limit, nodes, OnUnreachable::Refuse, recalled);
+                let strict = overload_partition(limit, nodes, OnUnreachable::Refuse, recalled);
                 assert_eq!(strict, (whole, 0), "{limit} on {nodes} nodes");
-                let (shared, beyond) = hammered_while_cut(limit, nodes, OnUnreachable::Share, recalled);
+                let (shared, beyond) = overload_partition(limit, nodes, OnUnreachable::Share, recalled);
                 let bound = whole + (nodes as u64 - 1) * whole.div_ceil(nodes as u64);
                 assert!((whole..=bound).contains(&shared), "{shared} of {limit} on {nodes} nodes");
-                assert!(shared - whole <= beyond, "{shared} of {limit} on {nodes} nodes, told: {beyond}");
+                assert!(shared - whole <= beyond, "{shared} of {limit} on {nodes} nodes, reported: {beyond}");
             }
         }
     }
 }
 
-/// Fail open has no bound but what is offered, and all of it is told.
+// Fail open is bounded by the offered load only, and all of it is reported.
 #[test]
-fn what_is_admitted_because_nobody_could_be_asked_is_told() {
+fn fail_open_admissions_are_reported() {
     for (limit, nodes) in [(5, 4), (100, 10)] {
-        let (admitted, beyond) = hammered_while_cut(limit, nodes, OnUnreachable::Admit, false);
+        let (admitted, beyond) = overload_partition(limit, nodes, OnUnreachable::Admit, false);
         assert!(admitted > u64::from(limit) && admitted - u64::from(limit) <= beyond, "{admitted}, {beyond}");
     }
 }
 
-/// A star: each node speaks with the owners of its keys and says now and then that it lives. All pairs of 100 nodes
-/// took 16 to 21 KB a second and node for one counter (docs/decisions/013).
+// Each node exchanges updates with the owners of its keys, and rare heartbeats with others. Updates between all pairs of
+// 100 nodes took 16 to 21 KB per second and node for one counter (docs/decisions/013).
 #[test]
-fn a_hundred_nodes_share_a_counter_for_a_few_kilobytes_a_second_each() {
-    let mut world = World::new(1, Network::default(), options_for_a_grid(), 5_000);
+fn hundred_nodes_share_a_counter_for_few_kilobytes_per_second() {
+    let mut world = World::new(1, Network::default(), grid_options(), 5_000);
     world.tick_every(10_000, 50_000);
     world.start_together(100);
     let counter = world.add_limit(KEY, Limit::fixed_window(1_000, Period::SECOND));
-    // Half as much again as the limit, for three seconds.
+    // One and a half times the limit, for three seconds.
     for request in 0..4_500 {
         world.hit(request * 37 % 100, counter, 1);
         world.run_until(world.elapsed_us() + 667);
     }
     let tally = world.tally(counter).expect("it was added");
-    assert_eq!(tally.most_over(), 0);
+    assert_eq!(tally.max_excess(), 0);
     assert!(tally.admitted >= 2_970, "only {} of 3,000", tally.admitted);
     let bytes = world.sent.0 / 3 / 100;
     assert!(bytes < 5_000, "{bytes} bytes a second and node");
 }
 
-/// A part of the 705 cells that the simulator runs (docs/mesh-simulation.md); all of them take half an hour.
+// A part of the 705 cells of the grid (docs/mesh-simulation.md); all of them take half an hour.
 #[test]
-fn the_limit_is_used_to_99_in_100_wherever_requests_land() {
-    let chosen = |cell: &Cell| cell.seconds == 1 && cell.limit <= 100 && cell.nodes <= 10;
+fn limit_is_used_to_99_percent_for_every_traffic_shape() {
+    let chosen = |cell: &GridCell| cell.seconds == 1 && cell.limit <= 100 && cell.nodes <= 10;
     for cell in grid().into_iter().filter(chosen).step_by(7) {
         let outcome = cell.run(5);
         assert_eq!(outcome.over, 0, "{cell:?}");
@@ -158,14 +157,14 @@ fn the_limit_is_used_to_99_in_100_wherever_requests_land() {
     }
 }
 
-fn cell(consistency: Consistency, limit: u32, shape: Shape, load: f64) -> Cell {
-    let options = MeshOptions { consistency, ..options_for_a_grid() };
-    Cell { nodes: 5, limit, seconds: 1, load, shape, most_cost: 1, options, network: Network::default() }
+fn cell(consistency: Consistency, limit: u32, shape: TrafficShape, load: f64) -> GridCell {
+    let options = MeshOptions { consistency, ..grid_options() };
+    GridCell { nodes: 5, limit, seconds: 1, load, shape, max_cost: 1, options, network: Network::default() }
 }
 
 #[test]
-fn bounded_never_waits_and_never_admits_too_much() {
-    for shape in Shape::ALL {
+fn bounded_limit_never_waits_and_never_over_admits() {
+    for shape in TrafficShape::ALL {
         for load in [0.5, 1.5, 10.0] {
             let outcome = cell(Consistency::Bounded, 100, shape, load).run(1);
             assert_eq!((outcome.over, outcome.waited), (0, 0.0), "{shape:?} {load}");
@@ -174,26 +173,26 @@ fn bounded_never_waits_and_never_admits_too_much() {
 }
 
 #[test]
-fn eventual_never_waits_and_never_refuses_too_early() {
-    for shape in Shape::ALL {
+fn eventual_limit_never_waits_and_never_refuses_early() {
+    for shape in TrafficShape::ALL {
         let outcome = cell(Consistency::Eventual, 100, shape, 3.0).run(1);
         assert!(outcome.waited == 0.0 && outcome.under == 0.0, "{shape:?} {outcome:?}");
     }
 }
 
-/// What is admitted beyond an `eventual` limit is what is offered in the time that news takes: as long as each node says, and
-/// two ways through the network.
-///
-/// Seen failing on: an owner that does not spread what it hears of others.
+// The excess over an `eventual` limit is the load offered while updates travel: one sync interval of each node, and two
+// latencies.
+//
+// Fails when an owner does not distribute the updates of others.
 #[test]
-fn eventual_admits_too_much_for_as_long_as_news_takes_and_no_longer() {
+fn eventual_limit_over_admits_only_until_updates_arrive() {
     for (sync_us, gap_us) in [(2_000, 1_000), (2_000, 300), (50_000, 1_000), (50_000, 4_000)] {
         let options = MeshOptions { consistency: Consistency::Eventual, ..MeshOptions::default() };
         let network = Network { sync_us, ..Network::default() };
         let mut world = World::new(5, network, options, 0);
         world.start_together(5);
         let counter = world.add_limit(KEY, Limit::fixed_window(100, Period::SECOND));
-        // The owner has no requests of its own: what it knows it has heard.
+        // The owner receives no requests, so it knows only updates.
         let view = world.node(0).and_then(|node| node.view()).expect("they are seated");
         let is_owner = |member: &hivemind_mesh::Member| view.owner(KEY) == Some(member);
         let owner = view.members().iter().position(is_owner).expect("one of five");
@@ -204,18 +203,18 @@ fn eventual_admits_too_much_for_as_long_as_news_takes_and_no_longer() {
         }
         let standing = world.node(0).map(|node| node.standing(Timestamp::EPOCH)).expect("it runs");
         let news_us = u64::try_from(standing.news_within.as_micros()).expect("small");
-        // A way takes half as long again as the mean at most, and nodes are told the time every five milliseconds.
+        // The maximum latency is one and a half times the mean, and nodes tick every five milliseconds.
         let bound = (news_us + 2 * (sync_us * 3 / 2 + 5_000)) / gap_us;
         let over = most(&world, counter) - 100;
         assert!((1..=bound).contains(&over), "{over} too much, of {bound} by ways of {sync_us} us");
     }
 }
 
-/// Where clocks agree, everything admitted passes one sliding window that sees it all.
-///
-/// Seen failing on: a window that forgets the one before it.
+// With equal clocks, a single sliding window would admit all admissions.
+//
+// Fails when a window ignores the previous one.
 #[test]
-fn a_sliding_window_weighs_what_all_nodes_admitted_in_the_last_one() {
+fn sliding_window_weighs_the_previous_window_of_all_nodes() {
     for seed in 0..6 {
         let mut world = World::new(seed, Network::default(), MeshOptions::default(), 0);
         world.start_together(4);
@@ -225,13 +224,13 @@ fn a_sliding_window_weighs_what_all_nodes_admitted_in_the_last_one() {
             world.run_until(world.elapsed_us() + 9_000);
         }
         let tally = world.tally(counter).expect("it was added");
-        assert_eq!((tally.most_over(), tally.beyond_estimate), (0, 0), "seed {seed}");
+        assert_eq!((tally.max_excess(), tally.beyond_estimate), (0, 0), "seed {seed}");
         assert!(tally.admitted > 150, "only {}", tally.admitted);
     }
 }
 
 #[test]
-fn a_bucket_on_many_nodes_admits_what_one_bucket_would_and_hardly_less() {
+fn bucket_on_many_nodes_admits_as_much_as_a_single_one() {
     for (rate, burst, nodes) in [(100, 100, 5), (1_000, 100, 10), (100, 20, 10), (50, 1, 3)] {
         let mut world = World::new(1, Network::default(), MeshOptions::default(), 0);
         world.start_together(nodes);
@@ -244,18 +243,22 @@ fn a_bucket_on_many_nodes_admits_what_one_bucket_would_and_hardly_less() {
             world.run_until(world.elapsed_us() + gap);
         }
         let tally = world.tally(counter).expect("it was added");
-        assert_eq!(tally.most_over(), 0, "{limit}");
-        let missed = tally.by_one.saturating_sub(tally.admitted);
-        assert!(missed * 100 <= tally.by_one * 2, "{missed} of {} on {limit}, {nodes} nodes", tally.by_one);
+        assert_eq!(tally.max_excess(), 0, "{limit}");
+        let missed = tally.single_bucket.saturating_sub(tally.admitted);
+        assert!(
+            missed * 100 <= tally.single_bucket * 2,
+            "{missed} of {} on {limit}, {nodes} nodes",
+            tally.single_bucket
+        );
     }
 }
 
-/// A newcomer takes a bucket over and nobody asks until it is full there; then everybody asks at once. What the
-/// last owner had of it is worth nothing any more.
-///
-/// Seen failing on: a bucket that changes hands keeps what its holder had.
+// A new node becomes the owner of a bucket, which refills before all nodes send requests at once. The allowance of the
+// previous owner is void.
+//
+// Fails when the previous owner keeps its allowance.
 #[test]
-fn a_bucket_that_changes_hands_admits_one_burst_and_not_one_for_each_owner() {
+fn bucket_with_a_new_owner_admits_a_single_burst() {
     let limit = Limit::token_bucket(Rate::per_second(20).expect("a rate"), 40).expect("a bucket");
     let four = seated(4, &MeshOptions::default(), Timestamp::EPOCH);
     let owner = |key: Key| four[0].view().and_then(|view| view.owner(key));
@@ -279,7 +282,7 @@ fn a_bucket_that_changes_hands_admits_one_burst_and_not_one_for_each_owner() {
         }
         world.run_until(12 * SECOND);
         let tally = world.tally(counter).expect("it was added");
-        assert_eq!(tally.most_over(), 0, "{} were admitted", tally.admitted);
+        assert_eq!(tally.max_excess(), 0, "{} were admitted", tally.admitted);
         assert!(tally.admitted >= 24 + 40, "only {}", tally.admitted);
     }
 }

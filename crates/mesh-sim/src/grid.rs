@@ -1,65 +1,65 @@
-//! One cell of the grid: so many nodes, one limit, one load, one shape; and the grid itself,
-//! the 705 cells of the policy page.
+//! Grid of measurements: 705 combinations of nodes, limit, load and traffic shape, with over-admission and
+//! under-admission of each.
 
 use super::network::Network;
-use super::traffic::{Shape, Traffic};
-use super::world::{World, options_for_a_grid};
+use super::traffic::{TrafficShape, TrafficSource};
+use super::world::{World, grid_options};
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period};
 use hivemind_mesh::MeshOptions;
 use hivemind_mesh::testing::Random;
 
-/// What is measured in one run.
+/// One combination of parameters.
 ///
 /// ```
-/// use hivemind_mesh_sim::{Cell, Network, Shape, options_for_a_grid};
+/// use hivemind_mesh_sim::{GridCell, Network, TrafficShape, grid_options};
 ///
-/// let (options, network) = (options_for_a_grid(), Network::default());
+/// let (options, network) = (grid_options(), Network::default());
 /// let (limit, seconds, load) = (10, 1, 0.5);
-/// let cell = Cell { nodes: 3, limit, seconds, load, shape: Shape::Uniform, most_cost: 1, options, network };
+/// let cell = GridCell { nodes: 3, limit, seconds, load, shape: TrafficShape::Uniform, max_cost: 1, options, network };
 /// assert_eq!(cell.run(1).over, 0);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Cell {
-    /// How many nodes.
+pub struct GridCell {
+    /// Number of nodes.
     pub nodes: usize,
-    /// How many requests in a window.
+    /// Limit per window.
     pub limit: u32,
     /// The window, in seconds.
     pub seconds: u32,
-    /// What is offered, of the limit.
+    /// Offered load, as a multiple of the limit.
     pub load: f64,
-    /// Where from.
-    pub shape: Shape,
-    /// The highest cost of a request.
-    pub most_cost: u64,
-    /// How nodes are set.
+    /// Distribution of the requests.
+    pub shape: TrafficShape,
+    /// Maximum cost of a request.
+    pub max_cost: u64,
+    /// Options of the nodes.
     pub options: MeshOptions,
-    /// How frames fare.
+    /// The network.
     pub network: Network,
 }
 
-/// What came out.
+/// Result of a grid cell.
 ///
 /// ```
-/// use hivemind_mesh_sim::Outcome;
+/// use hivemind_mesh_sim::GridResult;
 ///
-/// let Outcome { over, under, .. } = Outcome::default(); // Nothing was run, so nothing is wrong.
+/// let GridResult { over, under, .. } = GridResult::default(); // The result of no run.
 /// assert!(over == 0 && under == 0.0);
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
-    /// The most that one window admitted beyond the limit.
+pub struct GridResult {
+    /// Maximum excess of one window over the limit.
     pub over: u64,
-    /// Missed, of what could have been admitted.
+    /// Fraction of the admissible requests that was refused.
     pub under: f64,
-    /// Bytes a second and node.
+    /// Bytes per second and node.
     pub bytes: f64,
-    /// Of all requests, those that waited for an owner.
+    /// Fraction of the requests that waited for an owner.
     pub waited: f64,
 }
 
-impl Cell {
+impl GridCell {
     pub(super) fn windows(&self) -> u64 {
         let small = self.limit <= 100;
         let most: u64 = match (self.seconds > 10, small) {
@@ -72,31 +72,31 @@ impl Cell {
         let fit = (400_000.0 / (f64::from(self.limit) * self.load)) as u64;
         let fit = fit.clamp(6, most);
         match self.shape {
-            Shape::Cold => 4,
-            Shape::Spike => fit.max(if self.seconds > 10 { 8 } else { 12 }),
+            TrafficShape::Cold => 4,
+            TrafficShape::Spike => fit.max(if self.seconds > 10 { 8 } else { 12 }),
             _ => fit,
         }
     }
 
-    /// The windows that are counted, from the start of the run: the first ones and the last are not.
+    /// The measured windows, counted from the start of the run: without the first and the last ones.
     pub(super) fn counted(&self) -> std::ops::Range<u64> {
         match self.shape {
-            Shape::Cold => 2..3,
+            TrafficShape::Cold => 2..3,
             _ if self.seconds > 10 => 1..self.windows() - 1,
             _ => 4..self.windows() - 1,
         }
     }
 
-    /// Runs it with this seed.
+    /// Runs the cell with this seed.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "figures to be read")]
-    pub fn run(&self, seed: u64) -> Outcome {
+    #[expect(clippy::cast_precision_loss, reason = "printed values")]
+    pub fn run(&self, seed: u64) -> GridResult {
         let runs = match (self.shape, self.limit <= 100) {
-            (Shape::Cold, true) => 8,
-            (Shape::Cold, false) => 2,
+            (TrafficShape::Cold, true) => 8,
+            (TrafficShape::Cold, false) => 2,
             _ => 1,
         };
-        let mut all = Outcome::default();
+        let mut all = GridResult::default();
         let (mut missed, mut could) = (0, 0);
         for run in 0..runs {
             let mut world = self.world(seed * 1_000 + run);
@@ -109,7 +109,7 @@ impl Cell {
             let counted = first + counted.start..first + counted.end;
             let (miss, can) = tally.under(counted);
             (missed, could) = (missed + miss, could + can);
-            all.over = all.over.max(tally.most_over());
+            all.over = all.over.max(tally.max_excess());
             let (bytes, _, requests, waited) = world.sent;
             let spans = (windows * u64::from(self.seconds)) as f64 * self.nodes as f64 * runs as f64;
             all.bytes += bytes as f64 / spans;
@@ -130,17 +130,17 @@ impl Cell {
         let period = Period::SECOND.times(self.seconds).unwrap();
         let limit = Limit::fixed_window(self.limit, period);
         #[expect(clippy::cast_precision_loss, reason = "costs are small")]
-        let mean_cost = (self.most_cost + 1) as f64 / 2.0;
+        let mean_cost = (self.max_cost + 1) as f64 / 2.0;
         let rate = self.load * f64::from(self.limit) / f64::from(self.seconds) / mean_cost;
         let window_us = u64::from(self.seconds) * 1_000_000;
         let key = Key::from_bits(random.draw(), random.draw());
-        let traffic = Traffic::new(self.shape, rate, self.nodes, window_us, self.most_cost, random);
+        let traffic = TrafficSource::new(self.shape, rate, self.nodes, window_us, self.max_cost, random);
         world.add_counter(key, limit, traffic);
         world
     }
 }
 
-/// The 705 cells of the policy page.
+/// All 705 cells.
 ///
 /// ```
 /// use hivemind_mesh_sim::grid;
@@ -148,20 +148,30 @@ impl Cell {
 /// assert_eq!(grid().len(), 705);
 /// ```
 #[must_use]
-pub fn grid() -> Vec<Cell> {
+pub fn grid() -> Vec<GridCell> {
     let limits = [(10, 1), (100, 1), (1_000, 1), (10_000, 1), (10, 60), (100, 60), (1_000, 60)];
     let mut cells = Vec::new();
     for (limit, seconds) in limits {
         for nodes in [3, 10, 30] {
-            for shape in Shape::ALL {
+            for shape in TrafficShape::ALL {
                 for load in [0.5, 0.9, 1.0, 1.5, 10.0] {
                     let heavy = limit >= 10_000 && load >= 10.0;
-                    let unmeasured = matches!(shape, Shape::OnOff | Shape::Moving | Shape::Cold);
-                    if shape == Shape::Spike && load > 1.5 || heavy && unmeasured {
+                    let unmeasured =
+                        matches!(shape, TrafficShape::OnOff | TrafficShape::Moving | TrafficShape::Cold);
+                    if shape == TrafficShape::Spike && load > 1.5 || heavy && unmeasured {
                         continue;
                     }
-                    let (options, network) = (options_for_a_grid(), Network::default());
-                    cells.push(Cell { nodes, limit, seconds, load, shape, most_cost: 1, options, network });
+                    let (options, network) = (grid_options(), Network::default());
+                    cells.push(GridCell {
+                        nodes,
+                        limit,
+                        seconds,
+                        load,
+                        shape,
+                        max_cost: 1,
+                        options,
+                        network,
+                    });
                 }
             }
         }

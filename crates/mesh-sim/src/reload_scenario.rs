@@ -1,7 +1,6 @@
-//! Limits that differ between nodes for a while, since nodes reload one after the other: once or twice,
-//! windows and buckets, with requests at all nodes or at all but the owner, over good and bad networks. The
-//! question is whether a window admitted more than the larger of its limits, and whether one did more than
-//! the new limit once all nodes had it.
+//! Reload scenario: nodes reload at different times, so limits differ for a while. Once or twice, windows and buckets, with
+//! requests at all nodes or at all except the owner, over good and faulty networks. The checks are whether a window admitted
+//! more than the largest of its limits, and more than the new limit after all nodes activated it.
 
 use super::network::Network;
 use super::world::World;
@@ -11,92 +10,91 @@ use hivemind_mesh::testing::Random;
 use hivemind_mesh::{MeshOptions, OnUnreachable};
 
 const SECOND: u64 = 1_000_000;
-/// After the last reload some frames are still under way that were sent before it; and a window may have been
-/// opened so long before it began.
+/// Time after the last reload until frames sent before it have arrived and windows opened before it have started.
 const SETTLED: u64 = 1_500_000;
 
-/// Who is asked for decisions.
+/// Nodes that receive requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum RequestTarget {
     All,
-    /// An owner that gets no request of its own hears of its limit from others alone.
-    AllButOwner,
-    /// Most requests come to one node.
-    OneMostly(usize),
+    /// An owner without requests learns its limit from other nodes.
+    AllExceptOwner,
+    /// Most requests go to one node.
+    MostlyOne(usize),
 }
 
-/// A run in which nodes reload.
+/// A scenario in which nodes reload.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period};
-/// use hivemind_mesh_sim::Reload;
+/// use hivemind_mesh_sim::ReloadScenario;
 ///
-/// let run = Reload::of(1);
-/// assert!((2..=3).contains(&run.limits.len())); // One after the other, at other times on each node.
+/// let run = ReloadScenario::of(1);
+/// assert!((2..=3).contains(&run.limits.len())); // Each node reloads at a different time.
 /// let [from, to] = [5, 20].map(|requests| Limit::fixed_window(requests, Period::SECOND));
-/// assert_eq!(Reload::from_to(1, 3, from, to).limits, [from, to]);
+/// assert_eq!(ReloadScenario::from_to(1, 3, from, to).limits, [from, to]);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Reload {
+pub struct ReloadScenario {
     seed: u64,
     nodes: usize,
-    /// The limits, one after the other: two or three.
+    /// Two or three successive limits.
     pub limits: Vec<Limit>,
-    asked: Asked,
+    target: RequestTarget,
     bad_network: bool,
-    /// When each node begins to go by the second limit, and by the third.
+    /// When each node activates the second limit, and the third.
     times: Vec<Vec<u64>>,
-    /// When some nodes do not hear the others.
+    /// A partition: the first node of the upper side, start and end.
     cut: Option<(usize, u64, u64)>,
     random: Random,
 }
 
-/// What came of it.
+/// Result of a reload scenario.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period};
-/// use hivemind_mesh_sim::Reload;
+/// use hivemind_mesh_sim::ReloadScenario;
 ///
 /// let [from, to] = [5, 20].map(|requests| Limit::fixed_window(requests, Period::SECOND));
-/// let reloaded = Reload::from_to(1, 3, from, to).play();
-/// assert_eq!(reloaded.over_larger, 0);
+/// let result = ReloadScenario::from_to(1, 3, from, to).play();
+/// assert_eq!(result.over_larger, 0);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reloaded {
-    /// The most that a window, or a span of a bucket, admitted beyond the larger of the limits.
+pub struct ReloadResult {
+    /// Maximum excess of a window, or of a span of a bucket, over the largest of the limits.
     pub over_larger: u64,
-    /// The most that one did beyond the last limit, once all nodes had it.
+    /// Maximum excess over the last limit, after all nodes activated it.
     pub over_new: u64,
-    /// What was admitted once all had it, and what might have been.
+    /// Admissions after all nodes activated the last limit.
     pub admitted: u64,
-    /// See there.
+    /// Admissible requests in that time.
     pub possible: u64,
 }
 
-fn chosen<T: Copy>(random: &mut Random, list: &[T], otherwise: T) -> T {
+fn choose<T: Copy>(random: &mut Random, list: &[T], otherwise: T) -> T {
     let place = usize::try_from(random.below(list.len() as u64)).unwrap_or(0);
     list.get(place).copied().unwrap_or(otherwise)
 }
 
-/// Two or three limits of one counter: around the number from which on so many nodes split a window, where shares
-/// are rounded, and far from each other.
-fn drawn_limits(random: &mut Random, nodes: usize) -> Vec<Limit> {
+/// Two or three limits of one counter: near the amount from which this many nodes split a window, where shares are
+/// rounded, and far from it.
+fn draw_limits(random: &mut Random, nodes: usize) -> Vec<Limit> {
     let split = u32::try_from(10 * nodes).unwrap_or(u32::MAX);
     let edge = [split - 1, split, split + 1];
     let amounts = [split - 1, split, split + 1, 2 * split, 2 * split - 1, 4 * split, 5, 20];
     let count = if random.chance(300) { 3 } else { 2 };
-    let period = Period::SECOND.times(chosen(random, &[1, 1, 1, 3], 1)).unwrap_or(Period::SECOND);
+    let period = Period::SECOND.times(choose(random, &[1, 1, 1, 3], 1)).unwrap_or(Period::SECOND);
     let kind = random.below(5);
     let mut limits: Vec<Limit> = Vec::new();
-    // Half of them on the two sides of that number, where what is held by one limit is not lent by the other.
+    // Half of them on both sides of that amount, where one limit is split and the other is not.
     let near = random.chance(500);
     while limits.len() < count {
-        let amount = if near { chosen(random, &edge, 20) } else { chosen(random, &amounts, 20) };
+        let amount = if near { choose(random, &edge, 20) } else { choose(random, &amounts, 20) };
         let limit = match kind {
             0..2 => Limit::fixed_window(amount, period),
             2 => Limit::sliding_window(amount, period),
             _ => {
-                let rate = Rate::per_second(chosen(random, &[20, 50, 200], 50));
+                let rate = Rate::per_second(choose(random, &[20, 50, 200], 50));
                 let bucket = rate.and_then(|rate| Limit::token_bucket(rate, amount));
                 bucket.unwrap_or(Limit::fixed_window(amount, period))
             }
@@ -108,38 +106,38 @@ fn drawn_limits(random: &mut Random, nodes: usize) -> Vec<Limit> {
     limits
 }
 
-impl Reload {
-    /// The run of this seed.
+impl ReloadScenario {
+    /// The scenario of this seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x5e1d);
-        let nodes = chosen(&mut random, &[3, 4, 5, 5, 7], 3);
-        let limits = drawn_limits(&mut random, nodes);
+        let nodes = choose(&mut random, &[3, 4, 5, 5, 7], 3);
+        let limits = draw_limits(&mut random, nodes);
         Self::between(seed, nodes, limits, random)
     }
 
-    /// A run from one limit to another.
+    /// A scenario from one limit to another.
     #[must_use]
     pub fn from_to(seed: u64, nodes: usize, from: Limit, to: Limit) -> Self {
         Self::between(seed, nodes, vec![from, to], Random::new(seed))
     }
 
     fn between(seed: u64, nodes: usize, limits: Vec<Limit>, mut random: Random) -> Self {
-        let asked = match random.below(3) {
-            0 => Asked::All,
-            1 => Asked::AllButOwner,
-            _ => Asked::OneMostly(usize::try_from(random.below(nodes as u64)).unwrap_or(0)),
+        let target = match random.below(3) {
+            0 => RequestTarget::All,
+            1 => RequestTarget::AllExceptOwner,
+            _ => RequestTarget::MostlyOne(usize::try_from(random.below(nodes as u64)).unwrap_or(0)),
         };
         let mut from = SECOND;
         let mut times = Vec::new();
         for _ in 1..limits.len() {
-            // Half of them just before and after a window's edge, which is where shares are dealt out.
+            // Half of them near the end of a window, where shares are assigned.
             let first = if random.chance(500) {
                 from + SECOND - 150_000 + random.below(200_000)
             } else {
                 from + random.below(SECOND)
             };
-            let gap = chosen(&mut random, &[0, 30_000, 300_000, SECOND], 0);
+            let gap = choose(&mut random, &[0, 30_000, 300_000, SECOND], 0);
             let mut each: Vec<u64> =
                 (0..nodes as u64).map(|node| first + node * random.below(gap + 1)).collect();
             let by = usize::try_from(random.below(nodes as u64)).unwrap_or(0);
@@ -152,11 +150,11 @@ impl Reload {
             (usize::try_from(1 + random.below(nodes as u64 - 1)).unwrap_or(1), begins, begins + 2 * SECOND)
         });
         let bad_network = random.chance(500);
-        Self { seed, nodes, limits, asked, bad_network, times, cut, random }
+        Self { seed, nodes, limits, target, bad_network, times, cut, random }
     }
 
-    /// From when on all nodes have the last limit, and know it of each other.
-    fn agreed(&self) -> u64 {
+    /// When all nodes have activated the last limit and are connected.
+    fn last_reload_us(&self) -> u64 {
         let last = self.times.iter().flatten().copied().max().unwrap_or(0);
         self.cut.map_or(last, |(_, _, heals)| last.max(heals))
     }
@@ -166,9 +164,9 @@ impl Reload {
         period.and_then(|period| u64::try_from(period).ok()).unwrap_or(SECOND)
     }
 
-    /// Plays it.
+    /// Runs the scenario.
     #[must_use]
-    pub fn play(&self) -> Reloaded {
+    pub fn play(&self) -> ReloadResult {
         let mut random = self.random.clone();
         let mut options = MeshOptions { on_unreachable: OnUnreachable::Refuse, ..MeshOptions::default() };
         options.council.found_after = None;
@@ -183,19 +181,19 @@ impl Reload {
             node.is_some_and(|node| node.view().and_then(|view| view.owner(key)) == Some(node.member()))
         });
         let fastest = self.limits.iter().map(|limit| u64::from(limit.requests())).max().unwrap_or(1);
-        // Twice to three times what the largest of them admits.
+        // Offers two to three times the largest limit.
         let pause = self.period_us() / fastest.max(1);
-        let end = self.agreed() + SETTLED + 4 * self.period_us();
+        let end = self.last_reload_us() + SETTLED + 4 * self.period_us();
         while world.elapsed_us() < end {
-            self.reload_those_whose_time_it_is(&mut world, counter);
+            self.apply_due_reloads(&mut world, counter);
             world.network.cut = self
                 .cut
                 .filter(|(_, begins, heals)| (*begins..*heals).contains(&world.elapsed_us()))
                 .map(|(cut, ..)| cut);
             let any = usize::try_from(random.below(self.nodes as u64)).unwrap_or(0);
-            let node = match self.asked {
-                Asked::AllButOwner if Some(any) == owner => (any + 1) % self.nodes,
-                Asked::OneMostly(one) if random.chance(800) => one,
+            let node = match self.target {
+                RequestTarget::AllExceptOwner if Some(any) == owner => (any + 1) % self.nodes,
+                RequestTarget::MostlyOne(one) if random.chance(800) => one,
                 _ => any,
             };
             world.hit(node, counter, 1);
@@ -204,7 +202,7 @@ impl Reload {
         self.judge(&world, counter)
     }
 
-    fn reload_those_whose_time_it_is(&self, world: &mut World, counter: usize) {
+    fn apply_due_reloads(&self, world: &mut World, counter: usize) {
         for (limit, times) in self.limits.iter().skip(1).zip(&self.times) {
             for (node, time) in times.iter().enumerate() {
                 if world.elapsed_us() >= *time {
@@ -214,19 +212,19 @@ impl Reload {
         }
     }
 
-    fn judge(&self, world: &World, counter: usize) -> Reloaded {
-        let nothing = Reloaded { over_larger: 0, over_new: 0, admitted: 0, possible: 0 };
+    fn judge(&self, world: &World, counter: usize) -> ReloadResult {
+        let nothing = ReloadResult { over_larger: 0, over_new: 0, admitted: 0, possible: 0 };
         let (Some(tally), Some(last)) = (world.tally(counter), self.limits.last()) else { return nothing };
-        let since = world.started_us() + self.agreed() + SETTLED;
+        let since = world.started_us() + self.last_reload_us() + SETTLED;
         if matches!(last, Limit::TokenBucket(_)) {
             let most = |of: fn(&Limit) -> u32| self.limits.iter().map(of).max().unwrap_or(1);
             let rate = Rate::per_second(most(Limit::requests));
             let larger = rate.and_then(|rate| Limit::token_bucket(rate, most(Limit::burst))).unwrap_or(*last);
-            let over_larger = tally.most_over_in_a_span(&larger, 0);
-            let over_new = tally.most_over_in_a_span(last, since * 1_000);
+            let over_larger = tally.max_excess_in_span(&larger, 0);
+            let over_new = tally.max_excess_in_span(last, since * 1_000);
             let admitted = tally.admitted_since(since * 1_000);
             let possible = u64::from(last.requests()) * 4;
-            return Reloaded { over_larger, over_new, admitted, possible };
+            return ReloadResult { over_larger, over_new, admitted, possible };
         }
         let larger = u64::from(self.limits.iter().map(Limit::requests).max().unwrap_or(0));
         let new = u64::from(last.requests());
@@ -236,6 +234,6 @@ impl Reload {
             each.max().unwrap_or(0)
         };
         let admitted = tally.windows().range(from..from + 3).map(|(_, (_, admitted))| admitted).sum();
-        Reloaded { over_larger: over(0, larger), over_new: over(from, new), admitted, possible: 3 * new }
+        ReloadResult { over_larger: over(0, larger), over_new: over(from, new), admitted, possible: 3 * new }
     }
 }

@@ -1,5 +1,5 @@
-//! Bytes from a peer, for fuzzing: whatever they are, a node neither panics nor admits more
-//! than a limit by itself, nor shares more counters than it may.
+//! Fuzzing of frames: arbitrary bytes of a peer cause no panic, no admission beyond a limit, and no more shared counters
+//! than allowed.
 
 use hivemind_core::store::{Charge, Context, Key, Parts};
 use hivemind_core::{Limit, Period, Timestamp};
@@ -7,16 +7,16 @@ use hivemind_mesh::Decided;
 use hivemind_mesh::MeshOptions;
 use hivemind_mesh::testing::seated;
 
-/// Gives a node these bytes as frames of a peer, each with its length before it, and looks at what it then admits.
+/// Passes these bytes to a node as frames of a peer, each after a byte with its length, and checks what it admits.
 ///
 /// ```
 /// use hivemind_mesh_sim::hostile_frames;
 ///
-/// hostile_frames(&[3, 0xff, 0xff, 0xff, 200, 1]); // Three bytes, then one where 200 were said.
+/// hostile_frames(&[3, 0xff, 0xff, 0xff, 200, 1]); // Three bytes, then one byte after a length of 200.
 /// ```
 ///
 /// # Panics
-/// If it admits more than its limit, or shares more counters than it may.
+/// If it admits more than its limit, or shares more counters than `max_keys`.
 pub fn hostile_frames(mut bytes: &[u8]) {
     let now = Timestamp::from_millis(1_700_000_000_000);
     let options = MeshOptions { max_keys: 8, ..MeshOptions::default() };
@@ -39,6 +39,6 @@ pub fn hostile_frames(mut bytes: &[u8]) {
         node.on_tick(now);
         drop(node.outputs());
     }
-    assert!(admitted <= limit.requests(), "{admitted} of 30 were admitted at once");
+    assert!(admitted <= limit.requests(), "{admitted} of 30 were admitted");
     assert!(node.standing(now).keys <= 8);
 }
