@@ -40,7 +40,7 @@ def lay_out(root, ignore, to):
 
 def missing(context):
     """What the build would look for and not find: the workspace's files, where links lead, what the code includes."""
-    for name in ("Cargo.toml", "Cargo.lock", "crates/server/Cargo.toml", "crates/server/build.rs"):
+    for name in ("Cargo.toml", "Cargo.lock", "crates/server/Cargo.toml", "crates/envoy/build.rs"):
         if not (context / name).exists():
             yield f"leaves out {name}"
     for path in sorted(context.rglob("*")):
