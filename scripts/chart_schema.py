@@ -1,15 +1,15 @@
-"""The parts of the chart's values.schema.json that are made of the schemas of configuration and rules.
+"""Generates the parts of the chart's values.schema.json that come from the schemas of configuration and rules.
 
-`config` of the values is laid over what the chart writes, so it is a part of a configuration: nothing has to be in it because something else is
-(a mesh's TLS comes from the chart, the URL of a Redis may come from `env`), and what the chart itself says is not in it. Defaults go, since the
-chart has its own. A file of rules is a whole one. `scripts/schema-checks` compares, and writes with `--write`.
+`config` in the values overrides the configuration that the chart writes, so it is partial: dependencies between keys are dropped (the chart
+sets TLS of the mesh, and the URL of a Redis may come from `env`), and keys that the chart sets are omitted. Defaults are omitted, because the
+chart has its own. A rule file is complete. `scripts/schema-checks` compares the result and writes it with `--write`.
 """
 
 import copy, json
 
 PATH = "deploy/helm/hivemind/values.schema.json"
 WIDTH = 150
-# What the chart's templates, services, probes and volumes say; another word in `config` would only contradict them.
+# Keys that the templates, services, probes and volumes of the chart set; a value in `config` would contradict them.
 OWNED = """
 server.grpc_host server.admin_host server.metrics_host server.grpc_port server.admin_port
 server.grpc_uds server.admin_uds server.handover_socket server.shutdown_grace rate_limiting.config_path
@@ -17,12 +17,12 @@ mesh.cluster_id mesh.dns mesh.tls gateway.tls.cert gateway.tls.key gateway.tls.c
 gateway.services.upstream_ca security.admin security.api_keys_file security.grpc_tls security.metrics_tls security.key_seed_file
 storage.redis.password_file storage.redis.sentinel_password_file storage.redis.tls observability.prometheus.port
 """.split()
-# Sections in which the chart may have written something: an empty one would take its place.
+# Sections that the chart may set; an empty section would override its values.
 NEVER_EMPTY = "gateway.tls storage.redis".split()
 REDIS = {"type": "string", "pattern": "^rediss?://\\S+$"}
 LOG = {"enum": ["stdout", "off", "no", False]}
-# What can be said there of a key that the chart has a part in: all addresses of one kind or the other, its own port, and nothing that is a file or a
-# socket, since no volume is there to hold it.
+# Allowed values of keys that depend on the chart: wildcard addresses, the ports of the chart, and no paths of files or sockets, because there is
+# no volume for them.
 NARROWED = {
     "server.host": {"enum": ["0.0.0.0", "::"]},
     "server.metrics_port": {"enum": ["off", "no", False], "description": "Off, or 9090: the chart's own"},
@@ -35,7 +35,7 @@ NARROWED = {
 
 
 def bare(schema):
-    """Without defaults and examples; a key that is called so is left alone."""
+    """The schema without defaults and examples; properties with these names are kept."""
     if isinstance(schema, list):
         return [bare(each) for each in schema]
     if not isinstance(schema, dict):
@@ -46,7 +46,7 @@ def bare(schema):
 
 
 def place(schema, path):
-    """The properties that a key is one of, and its own name there. Of a list it is the properties of each."""
+    """The schema that contains a key, and the last part of the key. For a list it is the schema of the items."""
     *sections, key = path.split(".")
     for section in sections:
         schema = schema["properties"][section]
@@ -56,13 +56,13 @@ def place(schema, path):
 
 def of_config(schema):
     schema = bare({name: value for name, value in schema.items() if name not in ("$schema", "title", "allOf")})
-    # An empty section would take the place of the chart's.
+    # An empty section would override that of the chart.
     for section in schema["properties"].values():
         section["type"] = "object"
     for path in OWNED:
         section, key = place(schema, path)
         del section["properties"][key]
-        # A key that is not there cannot ask for another.
+        # A missing key cannot require another one.
         section["dependencies"] = {one: others for one, others in section.get("dependencies", {}).items() if one in section["properties"]}
         if not section["dependencies"]:
             del section["dependencies"]
@@ -76,13 +76,13 @@ def of_config(schema):
 
 
 def generated(config, rules):
-    """Definitions by name. Those of the rules refer to each other from the top, so they are at the top."""
+    """Definitions by name. Those of the rules are at the top level, because they refer to each other from there."""
     file = bare({name: value for name, value in rules.items() if name not in ("$schema", "title", "definitions")})
     return {"config": of_config(config), "rules": file, **bare({"definitions": rules["definitions"]})["definitions"]}
 
 
 def written(node, indent=""):
-    """JSON in lines that can be read and compared: what fits into one stays in one."""
+    """Readable JSON; a value that fits into one line stays in one line."""
     line = json.dumps(node, ensure_ascii=False)
     if len(indent) + len(line) <= WIDTH or not isinstance(node, (dict, list)) or not node:
         return line
@@ -96,7 +96,7 @@ def written(node, indent=""):
 
 
 def completed(text, schemas):
-    """The whole file: what is written by hand as it is, and of the generated definitions exactly those of today."""
+    """The complete file: manual parts unchanged, generated definitions replaced."""
     values = copy.deepcopy(json.loads(text))
     by_hand = {name: value for name, value in values["definitions"].items() if name in ("name", "sources")}
     values["definitions"] = {**by_hand, **generated(schemas["config"], schemas["rules"])}

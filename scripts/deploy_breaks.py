@@ -1,6 +1,6 @@
-"""What `scripts/deploy-checks --self-test` breaks."""
+"""Breaks of `scripts/deploy-checks --self-test`."""
 
-# Each breaks one file in one way: the check that must see it, the file, what is there and what is put in its place.
+# Each break: the check that must detect it, the file, a text and its replacement.
 BREAKS = [
     ("files", "compose/envoy/hivemind.yaml", "host:", "hots:"),
     ("files", "compose/mesh/rules/shop.yaml", "unit: minute", "unit: fortnight"),

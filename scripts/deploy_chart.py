@@ -1,4 +1,4 @@
-"""What `scripts/deploy-checks` asks of the chart: what it refuses, what it renders, and whether that fits."""
+"""Chart checks of `scripts/deploy-checks`: rejected values, rendered manifests, and their consistency."""
 
 import json, re, shutil
 from pathlib import Path
@@ -9,7 +9,7 @@ from gotpl.exts.helm import HelmTemplateEngine
 GATEWAY = {"services": [{"id": "app", "upstream": "http://app:3000"}]}
 ALONE = {"enabled": False}
 RULE = {"key": "k", "rate_limit": {"unit": "second", "requests_per_unit": 1}}
-# Values that the schema refuses, each in the place of the chart's own: misspelt, out of range, or the chart's own to say.
+# Values that the schema rejects: misspelled, out of range, or set by the chart itself.
 BAD = (
     {"replica": 3}, {"replicas": 0}, {"preset": "tiny"}, {"image": {"repository": ""}},
     {"config": {"servers": {}}}, {"config": {"server": {"hots": "::"}}}, {"config": {"server": None}}, {"config": {"gateway": {"services": []}}}, {"config": {"storage": {"kind": "disk"}}},
@@ -40,7 +40,7 @@ BAD = (
     {"gateway": {"port": 0}}, {"gateway": {"port": 80, "type": "ExternalName"}},
 )
 
-# As a user writes them, and as Helm reads them: `off` is a flag unless it has quotes.
+# As users write them and Helm parses them: `off` without quotes is a boolean.
 QUIET = yaml.safe_load("""
 config:
   server: {metrics_port: off}
@@ -49,7 +49,7 @@ config:
 """)
 
 SENTINELS = {"url": ["rediss://a:26379", "rediss://b:26379"], "topology": "sentinel", "master_name": "mymaster", "sentinel_username": "a"}
-# By which key of the configuration a secret of the values is read, and in which of its files it is.
+# The configuration keys that read a secret of the values, and the file in the secret.
 FILES = {
     "mesh.tls.ca": "hivemind-mesh/ca.crt", "mesh.tls.cert": "hivemind-mesh/node.crt", "mesh.tls.key": "hivemind-mesh/node.key", "security.admin.token_file": "adminToken/token",
     "security.api_keys_file": "apiKeys/keys", "security.grpc_tls.cert": "grpcTls/tls.crt", "security.grpc_tls.key": "grpcTls/tls.key", "security.grpc_tls.client_ca": "grpcClientCa/ca.crt",
@@ -61,7 +61,7 @@ FILES = {
 
 
 def paths_of_files(schema, path=()):
-    """Keys of the values that name a file or a socket."""
+    """Keys of the values that are paths of files or sockets."""
     if "path of a file" in schema.get("errorMessage", ""):
         yield ".".join(path)
     for key, below in schema.get("properties", {}).items():
@@ -70,7 +70,7 @@ def paths_of_files(schema, path=()):
 
 
 def read_from(documents, settings):
-    """Of each key of a configuration that names a file below /etc/hivemind, the secret that it is in, and its key there."""
+    """For each configuration key with a path below /etc/hivemind, the secret and the key in it."""
     pod = next(d["spec"]["template"]["spec"] for d in documents if d["kind"] == "StatefulSet")
     secrets = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
     mounts = {mount["mountPath"]: secrets[mount["name"]] for mount in pod["containers"][0]["volumeMounts"] if mount["name"] in secrets}
@@ -88,7 +88,7 @@ def read_from(documents, settings):
 
 
 def of_preset(documents):
-    """What belongs together in one size, of a set of manifests."""
+    """The settings of a preset in a set of manifests."""
     settings = next(yaml.safe_load(d["data"]["hivemind.yaml"]) for d in documents if "hivemind.yaml" in d.get("data", {}))
     pod = next(d["spec"]["template"]["spec"] for d in documents if d["kind"] in ("StatefulSet", "Deployment"))
     resources = next(each["resources"] for each in pod["containers"] + pod.get("initContainers", []) if each["name"] == "hivemind")
@@ -97,7 +97,7 @@ def of_preset(documents):
 
 
 class Chart:
-    """The part of the checks that is about deploy/helm."""
+    """Checks of deploy/helm."""
 
     def chart(self):
         chart = self.root / "deploy/helm/hivemind"
@@ -111,15 +111,15 @@ class Chart:
         page = (self.root / "deploy/kubernetes/README.md").read_text()
         for block in re.findall(r"^```yaml fragment\n((?:(?!```).*\n)*)", page, re.M):
             for error in refuses.iter_errors({**values, **yaml.safe_load(block)}):
-                self.wrong("deploy/kubernetes/README.md", f"values that the chart refuses: {error.message}")
+                self.wrong("deploy/kubernetes/README.md", f"values that the chart rejects: {error.message}")
         for path in paths_of_files(schema["definitions"]["config"]):
-            self.wrong("values.schema.json", f"config.{path} is the path of a file, and the chart has no volume for it: OWNED of scripts/chart_schema.py")
+            self.wrong("values.schema.json", f"config.{path} is a file path without a volume in the chart; see OWNED in scripts/chart_schema.py")
         self.every_secret(chart, about, values, refuses)
         presets = {}
         for bad in BAD:
             if refuses.is_valid({**values, **bad}):
-                self.wrong("values.schema.json", f"lets pass: {bad}")
-            self.counted("values that are refused")
+                self.wrong("values.schema.json", f"accepts: {bad}")
+            self.counted("rejected values")
         for name, change in {
             "by default": {}, "small": {"preset": "small"}, "high": {"preset": "high"},
             "alone": {"mesh": {**values["mesh"], "enabled": False}, "secrets": {"adminToken": "", "apiKeys": "", "grpcTls": ""}},
@@ -133,23 +133,23 @@ class Chart:
             "closed": {"secrets": {**values["secrets"], "apiKeys": "hivemind-admin", "grpcTls": "hivemind-mesh", "grpcClientCa": "hivemind-mesh",
                                     "keySeed": "hivemind-seed", "metricsTls": "hivemind-mesh", "metricsClientCa": "hivemind-mesh"}},
             "with a gateway": {"config": {"gateway": GATEWAY}},
-            "with a gateway for everybody": {"config": {"gateway": {**GATEWAY, "listen": "[::]:10080"}, "server": {"host": "::"}, "mesh": {"bind": "[::]:7946"}},
+            "with a public gateway": {"config": {"gateway": {**GATEWAY, "listen": "[::]:10080"}, "server": {"host": "::"}, "mesh": {"bind": "[::]:7946"}},
                                              "gateway": {"type": "LoadBalancer", "port": 443}, "secrets": {**values["secrets"], "gatewayTls": "hivemind-admin"}},
             "quiet": QUIET,
         }.items():
             for error in refuses.iter_errors({**values, **change}):
-                self.wrong("values.schema.json", f"refuses the values {name}: {error.message}")
+                self.wrong("values.schema.json", f"rejects the values {name}: {error.message}")
             rendered = self.render(chart, about, {**values, **change}, "shop" if "name" in name else "hivemind")
             if rendered is None:
                 return
             self.manifests(f"chart, {name}", rendered)
             settings = next(yaml.safe_load(d["data"]["hivemind.yaml"]) for d in rendered if "hivemind.yaml" in d.get("data", {}))
             if name == "changed" and settings["server"] != {"host": "0.0.0.0", "workers": 3, "shutdown_grace": "10s"}:
-                self.wrong("chart", f"`config` is not laid over what the chart writes: {settings}")
+                self.wrong("chart", f"`config` does not override the settings of the chart: {settings}")
             if ("client_ca" in settings.get("security", {}).get("grpc_tls", {})) != (name == "closed"):
-                self.wrong("chart", f"callers' certificates are checked where secrets.grpcClientCa says so, and not elsewhere: {name}")
+                self.wrong("chart", f"client certificates must be checked exactly if secrets.grpcClientCa is set: {name}")
             if name == "slow to end" and settings["server"]["shutdown_grace"] != "60s":
-                self.wrong("chart", f"shutdownGraceSeconds is not server.shutdown_grace: {settings['server']}")
+                self.wrong("chart", f"shutdownGraceSeconds differs from server.shutdown_grace: {settings['server']}")
             if name in ("by default", "small", "high"):
                 presets["recommended" if name == "by default" else name] = of_preset(rendered)
             self.opened(f"chart, {name}", rendered, settings)
@@ -163,17 +163,17 @@ class Chart:
             self.run("chart", "helm", "lint", "--strict", chart)
             self.run("chart", "helm", "template", "hivemind", chart)
         else:
-            self.left_out.append("helm lint and helm template, since there is no helm here: the chart was rendered by gotpl, another "
-                                 "reader of Go's templates. No cluster took it, and no hook ran")
+            self.left_out.append("helm lint and helm template: helm not found, the chart was rendered with gotpl, another "
+                                 "implementation of Go templates. It was not installed in a cluster, and no hook ran")
 
     def every_secret(self, chart, about, values, refuses):
-        """Each secret of the values is mounted, with the files that the configuration reads from there, and nothing is read from elsewhere."""
+        """Every secret of the values is mounted with the files that the configuration reads, and nothing else is read."""
         secrets, found = {name: name.lower() for name in values["secrets"]}, {}
         of_mesh = {name: "" if name.startswith("redis") else secret for name, secret in secrets.items()}
         for change in ({"secrets": secrets, "mesh": {**values["mesh"], "enabled": False}, "config": {"gateway": GATEWAY, "storage": {"kind": "redis", "redis": SENTINELS}}},
                        {"secrets": of_mesh, "config": {"gateway": GATEWAY}}):
             for error in refuses.iter_errors({**values, **change}):
-                self.wrong("values.schema.json", f"refuses all secrets: {error.message}")
+                self.wrong("values.schema.json", f"rejects values with all secrets: {error.message}")
             rendered = self.render(chart, about, {**values, **change}, "hivemind") or []
             settings = next((yaml.safe_load(d["data"]["hivemind.yaml"]) for d in rendered if "hivemind.yaml" in d.get("data", {})), {})
             self.configuration("chart, with all secrets", yaml.safe_dump(settings))
@@ -181,27 +181,27 @@ class Chart:
         wanted = {key: "/".join([secrets.get(secret, secret), file]) for key, (secret, file) in ((key, place.split("/")) for key, place in FILES.items())}
         for key in sorted(wanted.keys() | found.keys()):
             if wanted.get(key) != found.get(key):
-                self.wrong("chart, with all secrets", f"{key} is read from {found.get(key)}, and not from {wanted.get(key)}")
+                self.wrong("chart, with all secrets", f"{key} is read from {found.get(key)}, expected {wanted.get(key)}")
         for name in sorted(set(secrets) - {place.split("/")[0] for place in FILES.values()}):
             self.wrong("values.yaml", f"secrets.{name} is not in FILES of scripts/deploy_chart.py")
         self.counted("files of secrets", len(found))
 
     def presets(self, presets):
-        """What the chart has of each size is what the manifests have, and what the README tells."""
+        """The presets of the chart, the manifests and the README agree."""
         for folder, name in (("service", "recommended"), ("sidecar", "small")):
             files = sorted((self.root / "deploy/kubernetes" / folder).glob("*.yaml"))
             found = of_preset([document for file in files for document in yaml.safe_load_all(file.read_text())])
             if found != presets[name]:
-                self.wrong(f"deploy/kubernetes/{folder}", f"it has {found}, and the chart's preset {name} is {presets[name]}")
+                self.wrong(f"deploy/kubernetes/{folder}", f"{found} differs from the chart preset {name}: {presets[name]}")
         rows = re.findall(r"^\| `(\w+)`[^|]*\| ([\d.]+) cores?, (\d+) cores? \| (\d+ .iB), (\d+ .iB) \| (\d+) \| ([\d,]+) \|", (self.root / "deploy/kubernetes/README.md").read_text(), re.M)
-        told = {name: {"cpu": f"{round(float(cpu) * 1000)}m", "memory": [asked.replace(" ", "")[:-1], most.replace(" ", "")[:-1]], "workers": int(workers), "max_keys": int(keys.replace(",", ""))}
-                for name, cpu, cores, asked, most, workers, keys in rows if cores == workers}
-        if told != presets:
-            self.wrong("deploy/kubernetes/README.md", f"it tells of {told}, and the chart's presets are {presets}; of CPU it can have at most a core for each of its `workers`")
+        documented = {name: {"cpu": f"{round(float(cpu) * 1000)}m", "memory": [asked.replace(" ", "")[:-1], most.replace(" ", "")[:-1]], "workers": int(workers), "max_keys": int(keys.replace(",", ""))}
+                      for name, cpu, cores, asked, most, workers, keys in rows if cores == workers}
+        if documented != presets:
+            self.wrong("deploy/kubernetes/README.md", f"{documented} differs from the chart presets {presets}, or a preset has more cores than `workers`")
         self.counted("presets", len(presets))
 
     def opened(self, place, rendered, settings):
-        """Where the configuration listens, the pod has a port, a service leads and the policy lets in; and nowhere else."""
+        """The configured ports are exactly those of the pod, the services and the network policy."""
         pod = next(d for d in rendered if d["kind"] == "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
         numbers = {port["name"]: port["containerPort"] for port in pod["ports"]}
         wanted = {"grpc": 8081, "metrics": settings["server"].get("metrics_port", 9090), "gateway": settings.get("gateway", {}).get("listen", ":0").rpartition(":")[2]}
@@ -210,37 +210,37 @@ class Chart:
         led_to = {(port["name"], numbers.get(port["targetPort"])) for d in services for port in d["spec"]["ports"]}
         let_in = {port["port"] for d in rendered if d["kind"] == "NetworkPolicy" for rule in d["spec"]["ingress"] for port in rule["ports"]} - {7946, 8080}
         if {name: number for name, number in numbers.items() if "mesh" not in name} != {**wanted, "admin": 8080}:
-            self.wrong(place, f"it listens on {wanted}, and the pod's ports are {numbers}")
+            self.wrong(place, f"configured ports are {wanted}, and the pod's ports are {numbers}")
         if led_to != set(wanted.items()):
-            self.wrong(place, f"it listens on {wanted}, and services lead to {led_to}")
+            self.wrong(place, f"configured ports are {wanted}, and services target {led_to}")
         if let_in != set(wanted.values()):
-            self.wrong(place, f"it listens on {wanted}, and the policy lets {let_in} in")
+            self.wrong(place, f"configured ports are {wanted}, and the policy allows {let_in}")
         for service in services:
             if service["spec"].get("type", "ClusterIP") != "ClusterIP" and service["spec"].get("externalTrafficPolicy") != "Local":
-                self.wrong(place, f"behind {service['metadata']['name']} clients lose their addresses")
+                self.wrong(place, f"{service['metadata']['name']} hides client addresses")
 
     def asked_by_test(self, name, rendered):
-        """The pod of `helm test` asks a service and a port that are there, and may."""
+        """The pod of `helm test` calls an existing service and port, and the network policy allows it."""
         pod = next(d for d in rendered if d["kind"] == "Pod")
         host, port = re.search(r"http://([^:]+):(\d+)/", " ".join(pod["spec"]["containers"][0]["command"])).groups()
         services = {d["metadata"]["name"]: d["spec"] for d in rendered if d["kind"] == "Service"}
         labels = next(d for d in rendered if d["kind"] == "StatefulSet")["spec"]["template"]["metadata"]["labels"]
         if host not in services or services[host].get("publishNotReadyAddresses") or not services[host]["selector"].items() <= labels.items():
-            self.wrong(f"chart, {name}", f"the test asks {host}, and the services are {sorted(services)}")
+            self.wrong(f"chart, {name}", f"the test calls {host}, and the services are {sorted(services)}")
         if any(service["selector"].items() <= pod["metadata"]["labels"].items() for service in services.values()):
-            self.wrong(f"chart, {name}", "a service stands for the pod of the test")
+            self.wrong(f"chart, {name}", "a service selects the pod of the test")
         rules = [rule for d in rendered if d["kind"] == "NetworkPolicy" for rule in d["spec"]["ingress"]]
         let_in = [rule for rule in rules if any(source.get("podSelector", {}).get("matchLabels", {"": 1}).items() <= pod["metadata"]["labels"].items() for source in rule["from"])]
         if [p["port"] for rule in let_in for p in rule["ports"]] != [int(port)]:
-            self.wrong(f"chart, {name}", f"the test asks port {port}, and the policy lets it reach {let_in}")
+            self.wrong(f"chart, {name}", f"the test calls port {port}, and the policy allows {let_in}")
 
     def reached(self, place, text, documents):
-        """Whoever sets it up is told how to come to the admin port, which no service leads to."""
+        """The text explains access to the admin port, which no service exposes."""
         sets = next(d for d in documents if d["kind"] == "StatefulSet")
         ports = {str(port["containerPort"]) for port in sets["spec"]["template"]["spec"]["containers"][0]["ports"] if port["name"] == "admin"}
         found = re.findall(r"port-forward pod/(\S+) (\d+)", text)
         if not found or any(pod != f"{sets['metadata']['name']}-0" or port not in ports for pod, port in found):
-            self.wrong(place, f"it says how to come to {found}, and the first pod's admin port is {sets['metadata']['name']}-0 {ports}")
+            self.wrong(place, f"the text forwards {found}, and the admin port of the first pod is {sets['metadata']['name']}-0 {ports}")
 
     def render(self, chart, about, values, release):
         sources = {str(file.relative_to(chart)): file.read_text() for file in (chart / "templates").rglob("*.*")}
@@ -256,6 +256,6 @@ class Chart:
             self.notes = pages["templates/NOTES.txt"]
             texts = [text for name, text in sorted(pages.items()) if name.endswith(".yaml")]
             return [document for text in texts for document in yaml.safe_load_all(text) if document]
-        except Exception as error:  # Whatever a template can do wrong.
+        except Exception as error:  # A template can fail in any way.
             self.wrong("chart", f"cannot be rendered: {error}")
             return None

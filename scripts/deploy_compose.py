@@ -1,20 +1,20 @@
-"""The compose files with processes in the place of containers: `scripts/deploy-checks` starts what each says and does what its README says to try.
+"""Compose checks of `scripts/deploy-checks`: runs the services of each compose file as processes and tries what its README describes.
 
-Each service has an address of its own below 127.0.0.0/8, by which the names in its files are replaced, so that its ports are those of the files. Its volumes are copies.
-Only how long an answer may take is changed: on a machine that stands still it would be none, and a request pass.
+Each service gets its own address below 127.0.0.0/8 that replaces the host names in its files, so ports stay unchanged. Volumes are copies.
+Only timeouts are longer, because on a stalled machine a call would time out and the request would pass.
 """
 
 import http.client, os, random, re, shutil, signal, socket, subprocess, sys, time
 
 import yaml
 
-DEADLINE = 60  # Seconds to be healthy, and to be in the mesh.
+DEADLINE = 60  # Seconds to become healthy, and to join the mesh.
 PATIENCE = {"HIVEMIND_STORAGE__REDIS__TIMEOUT_MS": "5000", "HIVEMIND_MESH__ASK_TIMEOUT_MS": "5000"}
 ASK = '{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"ada"}]}]}'
 
 
 class Composed:
-    """One compose file that runs, until this is left."""
+    """A running compose file; its processes stop at the end of the block."""
 
     def __init__(self, folder, scratch, programs):
         self.folder, self.scratch, self.programs, self.running = folder, scratch / f"composed-{folder.name}", programs, []
@@ -23,7 +23,7 @@ class Composed:
         self.addresses = {name: f"{net}.{number}" for number, name in enumerate(self.plan["services"], 1)}
 
     def replaced(self, name, text):
-        """With addresses for names, and this service's own for all of them."""
+        """Replaces host names by addresses, and the wildcard address by that of the service."""
         for other, address in self.addresses.items():
             text = re.sub(rf"(?<=[/ \[]){re.escape(other)}(?=:\d|, port_value)", address, text)
         text = text.replace("0.0.0.0", self.addresses[name]).replace("/etc/", f"{self.scratch / name}/etc/")
@@ -32,7 +32,7 @@ class Composed:
     def __enter__(self):
         try:
             if (self.folder / "certs.sh").exists():
-                # Where it writes is beside it.
+                # The script writes into its own directory.
                 shutil.copytree(self.folder, self.scratch / "folder")
                 self.folder = self.scratch / "folder"
                 subprocess.run([self.folder / "certs.sh"], env={**os.environ, "HIVEMIND": str(self.programs["hivemind"])}, check=True, capture_output=True)
@@ -72,7 +72,7 @@ class Composed:
             self.until(f"{name} is healthy", lambda: subprocess.run([self.programs["hivemind"], *asked], capture_output=True).returncode == 0)
         elif service.get("ports") or "python" in image:
             port = 10000 if "envoy" in image else 8000
-            # No request: it would be counted.
+            # No request here, because it would be counted.
             self.until(f"{name} listens", lambda: reached(address, port))
 
     def until(self, what, holds):
@@ -81,11 +81,11 @@ class Composed:
             ended = [name for name, process in self.running if process.poll() is not None]
             if ended or time.monotonic() > end:
                 logs = "".join((self.scratch / name / "log").read_text()[-600:] for name in ended)
-                raise AssertionError(f"not seen: {what}. Ended: {ended} {logs}")
+                raise AssertionError(f"timeout: {what}. Exited: {ended} {logs}")
             time.sleep(0.1)
 
     def asked(self, name, port, path, body=None):
-        """The status, always from the same address; none while nobody listens."""
+        """Returns the status, always from the same client address; None if the connection fails."""
         connection = http.client.HTTPConnection(self.addresses[name], port, timeout=10, source_address=("127.0.0.1", 0))
         try:
             connection.request("POST" if body is not None else "GET", path, body)
@@ -116,42 +116,42 @@ def reached(address, port):
 
 
 def within_a_minute():
-    """Waits for the next minute if this one ends before a few calls are answered: a window by the minute begins with it."""
+    """Waits for the next minute if the current one ends soon, so that all calls are in one window."""
     if time.time() % 60 > 45:
         time.sleep(60 - time.time() % 60)
 
 
 def gateway(composed):
     front = composed.asked("gateway", 10080, "/")
-    assert front == 200, f"the app says {front} by way of the gateway"
+    assert front == 200, f"status {front} through the gateway"
     found = [composed.asked("gateway", 10080, "/login", "") for _ in range(7)]
-    assert 429 not in found[:5] and found[5:] == [429, 429], f"of seven log-ins five pass: {found}"
+    assert 429 not in found[:5] and found[5:] == [429, 429], f"expected five of seven logins to pass: {found}"
 
 
 def envoy(composed):
     begun, found = time.monotonic(), [composed.asked("envoy", 10000, "/") for _ in range(60)]
     most = 21 + 10 * (time.monotonic() - begun)
-    assert set(found) == {200, 429} and 20 <= found.count(200) <= most, f"{found.count(200)} of 60 passed, and 20 to {most:.0f} should: {set(found)}"
+    assert set(found) == {200, 429} and 20 <= found.count(200) <= most, f"{found.count(200)} of 60 passed, expected 20 to {most:.0f}: {set(found)}"
 
 
 def mesh(composed):
     composed.until("all are ready", lambda: all(composed.asked(f"node-{number}", 8080, "/readyz") == 200 for number in (1, 2, 3)))
     within_a_minute()
     found = [composed.asked(f"envoy-{number}", 10000, "/") for number in (1, 2, 3, 1, 2, 3)]
-    assert sorted(found) == [200] * 5 + [429], f"of six requests at three Envoys five pass: {found}"
+    assert sorted(found) == [200] * 5 + [429], f"expected five of six requests at three Envoys to pass: {found}"
 
 
 def redis(composed):
     within_a_minute()
     found = [composed.asked(f"node-{number}", 8080, "/json", ASK) for _ in range(6) for number in (1, 2)]
-    assert found == [200] * 10 + [429] * 2, f"of twelve calls at two nodes ten pass: {found}"
+    assert found == [200] * 10 + [429] * 2, f"expected ten of twelve calls at two nodes to pass: {found}"
 
 
 TRIED = {"gateway": gateway, "envoy": envoy, "mesh": mesh, "redis": redis}
 
 
 class Compose:
-    """The part of the checks that runs deploy/compose."""
+    """Runs deploy/compose."""
 
     def processes(self):
         programs = {"hivemind": self.hivemind, "envoy": self.envoy, "redis-server": shutil.which("redis-server")}
@@ -159,7 +159,7 @@ class Compose:
         for folder in folders:
             missing = [name for name, program in programs.items() if not program and name.split("-")[0] in (folder / "compose.yaml").read_text()]
             if missing:
-                self.wanted(f"deploy/compose/{folder.name} as processes, since there is no {missing[0]} here")
+                self.wanted(f"deploy/compose/{folder.name} as processes: {missing[0]} not found")
                 continue
             try:
                 with Composed(folder, self.scratch, programs) as composed:

@@ -1,4 +1,4 @@
-"""What `scripts/deploy-checks` reads of containers: commands that run the image, pods whose settings are variables, how what runs in one is ended."""
+"""Parsers of `scripts/deploy-checks`: container commands in pages, reloadable keys, settings of pods and how containers stop."""
 
 import re, shlex
 
@@ -6,18 +6,18 @@ import yaml
 
 
 def unasked_gateways(text):
-    """Commands that run the one-line gateway in a container without an admin port, which the image's health check asks."""
+    """Commands that run the one-line gateway in a container without an admin port, which the health check of the image needs."""
     commands = re.findall(r"^ *docker run (?:.*\\\n)*.*$", text, re.M)
     words = [shlex.split(command.replace("\\\n", " "), comments=True) for command in commands]
     return [shlex.join(each) for each in words if "gateway" in each and not has_admin(each, {})]
 
 
 def has_admin(command, settings):
-    """Whether `gateway` of this command opens its admin port: a configuration has one unless it is off, the command line none unless it is named."""
+    """Whether a `gateway` command opens an admin port: on by default with a configuration, off by default on the command line."""
     return "--admin" in command or "--config" in command and settings.get("server", {}).get("admin_port") not in (False, "off", "no", "false")
 
 
-# Where the code has the keys that follow their file while it runs.
+# The source files and constants that list the reloadable keys.
 FOLLOWED = {"settings/gateway.rs": "KEYS", "settings/log.rs": "RELOADABLE"}
 
 
@@ -30,18 +30,18 @@ def followed_keys(crates):
 
 
 def said_to_follow(text):
-    """The keys in the left column of a page's table beside which is what needs a restart."""
+    """The keys in the left column of the table whose right column is `needs a restart`."""
     table = re.search(r"^\| [^|]* \| needs a restart \|\n\|.*\n((?:\|.*\n)+)", text, re.M)
     return set(re.findall(r"`((?:gateway|observability)\.[\w.]+)`", "".join(re.findall(r"^\|([^|]*)\|", table[1], re.M))))
 
 
 def is_deaf(command):
-    """Whether SIGTERM does not end it: a first process is told only of signals that it has a handler for, and Python has one for SIGINT alone."""
+    """Whether a command ignores SIGTERM: process 1 receives only signals with a handler, and Python handles only SIGINT."""
     return command[:1] in (["python"], ["python3"])
 
 
 def pause(container):
-    """For how many seconds its preStop waits, and whether it ends the first process by SIGINT then."""
+    """The delay of a preStop hook in seconds, and whether it then sends SIGINT to process 1."""
     hook = container.get("lifecycle", {}).get("preStop", {})
     words = " ".join(hook.get("exec", {}).get("command", []))
     waits = re.search(r"\bsleep (\d+)\b", words)
@@ -49,7 +49,7 @@ def pause(container):
 
 
 def settings_of(pod):
-    """The configuration that the variables of a pod's Hivemind make."""
+    """The configuration in the environment variables of a Hivemind container."""
     settings = {}
     containers = pod["containers"] + pod.get("initContainers", [])
     for variable in next(each for each in containers if each["name"] == "hivemind").get("env", []):
@@ -58,6 +58,6 @@ def settings_of(pod):
             place = settings
             for section in sections:
                 place = place.setdefault(section, {})
-            # A variable is a text, and is read as what it looks like.
+            # Variables are strings that Hivemind parses by their form.
             place[key] = yaml.safe_load(variable["value"])
     return settings

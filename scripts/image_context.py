@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the image is built from: the files that deploy/docker/Dockerfile.dockerignore lets through, as Docker reads it.
+"""Build context of the image: the files that deploy/docker/Dockerfile.dockerignore includes, by Docker's rules.
 
-    scripts/image_context.py FOLDER     lays them out in FOLDER, which must not be there, and says what is missing in it
+    scripts/image_context.py FOLDER     copies them to FOLDER, which must not exist, and prints missing files
 """
 
 import os, re, shutil, sys
@@ -12,7 +12,7 @@ INCLUDED = re.compile(r'include_(?:str|bytes)!\(\s*(?:concat!\(\s*)?"([^"]+)"')
 
 
 def pattern(line):
-    """A line of the file as an expression, and whether it lets in. A folder that matches stands for all that is in it."""
+    """The regular expression of a line, and whether it includes files. A matching directory matches everything in it."""
     lets_in = line.startswith("!")
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", line.lstrip("!").strip("/"))
     text = "".join({"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part, re.escape(part)) for part in parts)
@@ -20,7 +20,7 @@ def pattern(line):
 
 
 def lay_out(root, ignore, to):
-    """Copies what is let through, links as links, and tells how many files those are. The last line that matches decides."""
+    """Copies the included files, keeps links, and returns the number of files. The last matching line decides."""
     lines = [line.strip() for line in ignore.read_text().splitlines()]
     patterns = [pattern(line) for line in lines if line and not line.startswith("#")]
     count = 0
@@ -39,17 +39,17 @@ def lay_out(root, ignore, to):
 
 
 def missing(context):
-    """What the build would look for and not find: the workspace's files, where links lead, what the code includes."""
+    """Files that the build needs and the context lacks: workspace files, link targets, files that the code includes."""
     for name in ("Cargo.toml", "Cargo.lock", "crates/server/Cargo.toml", "crates/envoy/build.rs"):
         if not (context / name).exists():
-            yield f"leaves out {name}"
+            yield f"{name} is missing"
     for path in sorted(context.rglob("*")):
         if path.is_symlink() and not path.exists():
-            yield f"{path.relative_to(context)} leads to {os.readlink(path)}, which it leaves out"
+            yield f"{path.relative_to(context)} links to {os.readlink(path)}, which is missing"
     for file in sorted(context.glob("crates/*/src/**/*.rs")):
         for named in INCLUDED.findall(file.read_text()):
             if not (file.parent / named).exists():
-                yield f"{file.relative_to(context)} includes {named}, which it leaves out"
+                yield f"{file.relative_to(context)} includes {named}, which is missing"
 
 
 def main():

@@ -10,7 +10,7 @@ use axum::response::Response;
 use hivemind_core::{Clock, SystemClock};
 use hivemind_engine::blocks::KeyName;
 use hivemind_telemetry::logging::{AUDIT, LineBudget};
-use hivemind_tls::harmless::harmless;
+use hivemind_tls::escape::escape_line;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,15 +42,15 @@ impl Audited {
     pub(super) fn is_of(&self, name: &KeyName, key_id: String, rule: Option<usize>) {
         let keys: Vec<&str> = name.entries().iter().map(|(key, _)| *key).collect();
         let mut subject = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        subject.domain = Some(harmless(name.domain(), LONGEST));
-        subject.keys = Some(harmless(&keys.join(","), LONGEST));
+        subject.domain = Some(escape_line(name.domain(), LONGEST));
+        subject.keys = Some(escape_line(&keys.join(","), LONGEST));
         subject.key_id = Some(key_id);
         subject.rule = rule.map(|number| number as u64);
     }
 
     /// The requested change, such as `extra=5`.
     pub(super) fn changes(&self, change: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).change = Some(harmless(change, LONGEST));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).change = Some(escape_line(change, LONGEST));
     }
 }
 
@@ -70,8 +70,8 @@ pub(super) async fn audited(mut request: Request, next: Next) -> Response {
     let who = request.extensions().get::<Visitor>().map(|visitor| visitor.who.to_string());
     let mut line = Line {
         who: who.unwrap_or_default(),
-        method: harmless(request.method().as_str(), 16),
-        path: harmless(path, LONGEST),
+        method: escape_line(request.method().as_str(), 16),
+        path: escape_line(path, LONGEST),
         audited,
         status: None,
     };
@@ -158,7 +158,7 @@ impl RefusedWrites {
         if !room.take(most, SystemClock.now()) {
             return;
         }
-        let (method, path) = (harmless(method.as_str(), 16), harmless(path, LONGEST));
+        let (method, path) = (escape_line(method.as_str(), 16), escape_line(path, LONGEST));
         let (status, left_out) = (status.as_u16(), room.take_omitted());
         tracing::info!(
             target: AUDIT, who, method, path, status, why, left_out, "admin API write rejected"

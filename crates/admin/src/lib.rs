@@ -67,7 +67,7 @@ use hivemind_gateway::Gateway;
 use hivemind_telemetry::Frontend;
 use hivemind_telemetry::logging::RunningLog;
 use hivemind_telemetry::trace::DecisionSpan;
-use hivemind_tls::access::{Access, Grant};
+use hivemind_tls::access::{Access, AccessGrant};
 pub use reload::{ReloadRequest, Reloads};
 use std::sync::Arc;
 use std::time::Duration;
@@ -223,7 +223,7 @@ fn respond(answered: Result<(bool, String), NoAnswer>) -> Response {
 /// Returns whether the request is over its limit, and the response body.
 pub async fn answer_json(
     service: &RateLimitService,
-    grant: Option<&Grant>,
+    grant: Option<&AccessGrant>,
     body: &[u8],
     span: Option<&mut DecisionSpan>,
 ) -> Result<(bool, String), NoAnswer> {

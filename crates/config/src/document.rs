@@ -1,16 +1,16 @@
-//! A YAML file as a tree in which every value knows its place. The reader of a
-//! file walks it and collects all mistakes, which a typed parse cannot: it stops at the first.
+//! YAML document as a tree of values with spans. The reader walks it and collects all problems; a typed parser would
+//! stop at the first one.
 
-use super::problem::{Problem, Source};
+use super::problem::{Problem, SourceText};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A value and its place.
+/// A value with its span in the source.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct SpannedValue {
     pub value: Value,
     pub span: Range<usize>,
 }
@@ -18,13 +18,13 @@ pub struct Node {
 #[derive(Clone, Debug)]
 pub enum Value {
     Null,
-    /// Its text as written, and whether it was written without quotes.
+    /// Text as in the file, and whether it has no quotes.
     Scalar {
         text: String,
         plain: bool,
     },
-    List(Vec<Node>),
-    Map(Vec<(Node, Node)>),
+    List(Vec<SpannedValue>),
+    Map(Vec<(SpannedValue, SpannedValue)>),
 }
 
 impl Value {
@@ -38,8 +38,8 @@ impl Value {
     }
 }
 
-impl Node {
-    /// As JSON, with plain words and numbers read as YAML does.
+impl SpannedValue {
+    /// Converts to JSON; plain words and numbers are typed as in YAML.
     pub fn to_json(&self) -> serde_json::Value {
         match &self.value {
             Value::Null => serde_json::Value::Null,
@@ -54,9 +54,9 @@ impl Node {
                 }
                 word => word.into(),
             },
-            Value::List(items) => items.iter().map(Node::to_json).collect(),
+            Value::List(items) => items.iter().map(SpannedValue::to_json).collect(),
             Value::Map(pairs) => {
-                let key = |key: &Node| match &key.value {
+                let key = |key: &SpannedValue| match &key.value {
                     Value::Scalar { text, .. } => text.clone(),
                     other => other.kind().to_owned(),
                 };
@@ -68,20 +68,20 @@ impl Node {
 
 const STACK: usize = 16 << 20;
 
-/// Reads one document, or says where it stops being YAML. The reader takes up to 30 KB of stack for each level that a file is
-/// nested, and the threads of the runtime have 2 MiB: so it has a thread of its own, with room for as deep as a file may be.
-pub fn parse(source: &Arc<Source>) -> Result<Node, Problem> {
+/// Parses one document, or returns the first syntax error. The parser needs up to 30 KB of stack per nesting level, and
+/// runtime threads have 2 MiB, so it runs in a thread of its own whose stack fits the deepest valid file.
+pub fn parse(source: &Arc<SourceText>) -> Result<SpannedValue, Problem> {
     std::thread::scope(|scope| {
-        match std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || parsed(source)) {
+        match std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || parse_here(source)) {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            // Where there are no more threads: mostly there is room enough here.
-            Err(_) => parsed(source),
+            // No thread is available; this thread's stack suffices for most files.
+            Err(_) => parse_here(source),
         }
     })
 }
 
-fn parsed(source: &Arc<Source>) -> Result<Node, Problem> {
-    // As many values as the text has bytes: enough for any file, and too few for an alias bomb.
+fn parse_here(source: &Arc<SourceText>) -> Result<SpannedValue, Problem> {
+    // At most as many values as the text has bytes: enough for any file, too few for an alias bomb.
     let most = source.text.len().max(1_000);
     let budget = serde_saphyr::budget! {
         max_nodes: most, max_events: most.saturating_mul(4), max_total_scalar_bytes: most.saturating_mul(2),
@@ -92,16 +92,16 @@ fn parsed(source: &Arc<Source>) -> Result<Node, Problem> {
         Err(error) => {
             let span = error.location().map(|location| span_of(&location, &source.text));
             let cause = serde_saphyr::Error::without_snippet(&error).to_string();
-            // The parser repeats the place at the end of its sentence; ours stands before it.
+            // The parser appends the position to its message; the report already shows it.
             let cause = cause.rsplit_once(" at line ").map_or(cause.as_str(), |(cause, _)| cause);
-            let (cause, remedy) = in_our_words(cause);
+            let (cause, remedy) = explain(cause);
             Err(Problem::new(source, span, cause, remedy))
         }
     }
 }
 
-/// What the parser says to programs, as said to whoever wrote the file.
-fn in_our_words(cause: &str) -> (String, &'static str) {
+/// Rewrites a parser message for the author of the file, with a remedy.
+fn explain(cause: &str) -> (String, &'static str) {
     if let Some(rest) = cause.strip_prefix("duplicate mapping key: ") {
         let key = rest.split_once(", set ").map_or(rest, |(key, _)| key);
         return (format!("`{key}` is there twice"), "leave one of the two out");
@@ -109,7 +109,7 @@ fn in_our_words(cause: &str) -> (String, &'static str) {
     if cause.starts_with("multiple YAML documents") {
         return ("a second document begins here".to_owned(), "make it a file of its own");
     }
-    // It counts depth by itself as well as by its budget, and which ends first depends on the brackets.
+    // The parser has a depth limit besides its budget; the brackets decide which one applies first.
     if cause.contains("budget") || cause.contains("recursion limit") {
         let remedy = "flatten it, write out what aliases stand for, or make several files of it";
         return ("the file is nested too deep, or its aliases stand for too much".to_owned(), remedy);
@@ -118,12 +118,12 @@ fn in_our_words(cause: &str) -> (String, &'static str) {
     (cause.to_owned(), remedy)
 }
 
-fn placed(raw: Spanned<Raw>, text: &str) -> Node {
+fn placed(raw: Spanned<Raw>, text: &str) -> SpannedValue {
     let span = span_of(&raw.referenced, text);
     let value = match raw.value {
         Raw::Null => Value::Null,
         Raw::Text(string) => match text.get(span_of(&raw.defined, text)) {
-            // As written: `007` and `yes` are the names 007 and yes where a name is wanted.
+            // Keeps the text of the file: `007` and `yes` are valid names.
             Some(written) if is_plain(written) => {
                 Value::Scalar { text: written.trim_end().to_owned(), plain: true }
             }
@@ -135,10 +135,10 @@ fn placed(raw: Spanned<Raw>, text: &str) -> Node {
             Value::Map(pairs.collect())
         }
     };
-    Node { value, span }
+    SpannedValue { value, span }
 }
 
-/// Whether a scalar was written as it is meant: on one line, without quotes, block, alias or tag.
+/// Whether a scalar is on one line, without quotes, block, alias or tag.
 fn is_plain(written: &str) -> bool {
     !written.is_empty()
         && !written.starts_with(['"', '\'', '|', '>', '*', '&', '!'])
@@ -148,7 +148,7 @@ fn is_plain(written: &str) -> bool {
 fn span_of(location: &Location, text: &str) -> Range<usize> {
     let span = location.span();
     let number = |value: Option<_>| value.and_then(|value| usize::try_from(value).ok());
-    // What stops the parser is known by line and column only.
+    // Syntax errors have only a line and a column.
     let start = number(span.byte_offset()).unwrap_or_else(|| offset_of(location, text)).min(text.len());
     let end = start.saturating_add(number(span.byte_len()).unwrap_or(0)).min(text.len());
     start..end
@@ -169,9 +169,9 @@ enum Raw {
     Map(Vec<(Spanned<Raw>, Spanned<Raw>)>),
 }
 
-struct RawVisitor;
+struct RawReader;
 
-impl<'de> Visitor<'de> for RawVisitor {
+impl<'de> Visitor<'de> for RawReader {
     type Value = Raw;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -229,30 +229,34 @@ impl<'de> Visitor<'de> for RawVisitor {
 
 impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(RawVisitor)
+        deserializer.deserialize_any(RawReader)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Source, parse};
+    use super::{SourceText, parse};
     use std::sync::Arc;
 
-    // Seen failing on: `recursion limit exceeded`, and that it is not YAML.
+    // Fails when the parser's recursion limit is reported as invalid YAML.
     #[test]
-    fn a_file_that_is_nested_too_deep_is_told_so_however_deep() {
+    fn too_deep_nesting_is_reported_at_any_depth() {
         for depth in [500, 5_000, 20_000] {
             for text in ["[".repeat(depth), "{a: ".repeat(depth), "- ".repeat(depth)] {
-                let source = Arc::new(Source { name: "a.yaml".into(), text });
-                let told = parse(&source).err().map(|problem| problem.to_string()).unwrap_or_default();
-                assert!(told.contains("nested too deep"), "{depth}: {}", told.get(..200).unwrap_or(&told));
+                let source = Arc::new(SourceText { name: "a.yaml".into(), text });
+                let message = parse(&source).err().map(|problem| problem.to_string()).unwrap_or_default();
+                assert!(
+                    message.contains("nested too deep"),
+                    "{depth}: {}",
+                    message.get(..200).unwrap_or(&message)
+                );
             }
         }
     }
 
-    // Seen failing on: line and column not used, so that everything was at 1:1.
+    // Fails when line and column are ignored and every error is at 1:1.
     #[test]
-    fn what_stops_the_parser_is_shown_where_it_is() {
+    fn syntax_error_is_shown_at_its_position() {
         let expected = [
             ("domain: d\ndescriptors: [}\n", "2:14", "mismatched bracket '[' closed by '}'"),
             ("é: é\nü: [}\n", "2:4", "mismatched bracket '[' closed by '}'"),
@@ -263,7 +267,7 @@ mod tests {
             ("a: \"b", "1:4", "unclosed quote"),
         ];
         let found = expected.map(|(text, ..)| {
-            let source = Arc::new(Source { name: "a.yaml".into(), text: text.into() });
+            let source = Arc::new(SourceText { name: "a.yaml".into(), text: text.into() });
             let problem = parse(&source).expect_err(text).to_string();
             let mut lines = problem.lines().map(|line| line.trim_start_matches([' ', '-', '>']).to_owned());
             let cause = lines.next().unwrap_or_default().replace("error: ", "");

@@ -1,29 +1,29 @@
-//! Variables of the environment, laid over the tree of the file before it is read.
+//! Environment variables, merged into the tree of the file before it is read.
 
 use super::document;
-use super::document::{Node, Value};
-use super::places::Places;
-use super::problem::Source;
-use super::words::distance;
+use super::document::{SpannedValue, Value};
+use super::problem::SourceText;
+use super::source_map::SourceMap;
+use super::spelling::distance;
 use std::ops::Range;
 use std::sync::Arc;
 
 const PREFIX: &str = "HIVEMIND_";
-/// No key is as deep as this; a variable that is must not grow a tree that ends the stack.
+/// Maximum depth of a key, so that a variable cannot create a tree that overflows the stack.
 const DEEPEST: usize = 8;
 
-/// Lays every `HIVEMIND_SECTION__KEY` over `root`. Other variables are somebody else's:
-/// Kubernetes sets `HIVEMIND_PORT` and `HIVEMIND_SERVICE_HOST` for a service of our name.
-/// `sections` are the names of all sections. Returns the names of those with our prefix.
+/// Merges every `HIVEMIND_SECTION__KEY` into `root`. Other variables with the prefix are ignored, because Kubernetes
+/// sets `HIVEMIND_PORT` and `HIVEMIND_SERVICE_HOST` for a service of this name; their names are returned. `sections`
+/// are the names of all sections.
 pub fn overlay(
-    root: &mut Node,
-    places: &mut Places,
+    root: &mut SpannedValue,
+    places: &mut SourceMap,
     variables: impl Iterator<Item = (String, String)>,
     sections: &[&str],
 ) -> Vec<String> {
     let mut others = Vec::new();
     let mut variables: Vec<_> = variables.filter(|(name, _)| name.starts_with(PREFIX)).collect();
-    // One order whatever the system's, and a section before its keys, which then win.
+    // Sorted for a stable result: a section comes before its keys, which override it.
     variables.sort();
     for (name, value) in variables {
         let path = name.trim_start_matches(PREFIX).to_lowercase();
@@ -31,9 +31,9 @@ pub fn overlay(
             others.push(name);
             continue;
         };
-        // `HIVEMIND_SERVR__HOST` was meant for us; `HIVEMIND_FOO__BAR` was not.
+        // `HIVEMIND_SERVR__HOST` is a misspelled setting; `HIVEMIND_FOO__BAR` is unrelated.
         let ours = sections.iter().any(|known| distance(section, known) <= 2);
-        // `${PORT:-}` in a manifest leaves an empty value behind where nothing was set.
+        // `${PORT:-}` in a manifest produces an empty value if the variable is unset.
         if !ours || value.trim().is_empty() {
             continue;
         }
@@ -44,46 +44,46 @@ pub fn overlay(
     others
 }
 
-fn put(node: &mut Node, keys: &[&str], value: Node, span: &Range<usize>) {
+fn put(node: &mut SpannedValue, keys: &[&str], value: SpannedValue, span: &Range<usize>) {
     let Some((key, below)) = keys.split_first() else {
         *node = value;
         return;
     };
     if !matches!(node.value, Value::Map(_)) {
-        *node = Node { value: Value::Map(Vec::new()), span: span.clone() };
+        *node = SpannedValue { value: Value::Map(Vec::new()), span: span.clone() };
     }
     let Value::Map(pairs) = &mut node.value else { return };
-    let is_key = |node: &Node| matches!(&node.value, Value::Scalar { text, .. } if text == key);
+    let is_key = |node: &SpannedValue| matches!(&node.value, Value::Scalar { text, .. } if text == key);
     let index = pairs.iter().position(|(name, _)| is_key(name)).unwrap_or_else(|| {
         let name = Value::Scalar { text: (*key).to_owned(), plain: true };
-        let name = Node { value: name, span: span.clone() };
-        pairs.push((name, Node { value: Value::Null, span: span.clone() }));
+        let name = SpannedValue { value: name, span: span.clone() };
+        pairs.push((name, SpannedValue { value: Value::Null, span: span.clone() }));
         pairs.len() - 1
     });
     let Some((name, child)) = pairs.get_mut(index) else { return };
     if below.is_empty() {
-        // From here on it is the variable that says this, and not the file's line.
+        // Problems with this key now refer to the variable instead of the file's line.
         name.span = span.clone();
     }
     put(child, below, value, span);
 }
 
-/// A list or a map as YAML writes them on one line, or the text as it is.
-fn node_of(value: &str, span: &Range<usize>) -> Node {
+/// Parses a list or map in YAML flow style; any other value is a plain text.
+fn node_of(value: &str, span: &Range<usize>) -> SpannedValue {
     let value = value.trim();
     let is_flow =
         (value.starts_with('[') && value.ends_with(']')) || (value.starts_with('{') && value.ends_with('}'));
     if is_flow {
-        let source = Arc::new(Source { name: String::new(), text: value.to_owned() });
+        let source = Arc::new(SourceText { name: String::new(), text: value.to_owned() });
         if let Ok(mut node) = document::parse(&source) {
             move_to(&mut node, span);
             return node;
         }
     }
-    Node { value: Value::Scalar { text: value.to_owned(), plain: true }, span: span.clone() }
+    SpannedValue { value: Value::Scalar { text: value.to_owned(), plain: true }, span: span.clone() }
 }
 
-fn move_to(node: &mut Node, span: &Range<usize>) {
+fn move_to(node: &mut SpannedValue, span: &Range<usize>) {
     node.span = span.clone();
     match &mut node.value {
         Value::Null | Value::Scalar { .. } => {}

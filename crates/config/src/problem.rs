@@ -1,33 +1,33 @@
-//! What is wrong in a file: where, why, and what to write instead.
+//! Problems in a file: place, cause and remedy.
 
-use super::masked::masked;
+use super::password_mask::mask_passwords;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A file's name and text, kept so that a problem can show its line.
+/// Name and text of a file, kept so that problems can show its lines.
 #[derive(Debug)]
-pub struct Source {
+pub struct SourceText {
     pub name: String,
     pub text: String,
 }
 
-/// What a problem stops.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Severity {
-    /// Nothing of the file is loaded.
+    /// The file is not loaded.
     Error,
-    /// The file is loaded, and something in it has no effect or another name now.
+    /// The file is loaded; a key in it is deprecated or has no effect.
     Warning,
 }
 
-/// One mistake in a file.
+/// One problem in a file.
 #[derive(Clone, Debug)]
 pub struct Problem {
     severity: Severity,
-    source: Arc<Source>,
-    /// Where, in bytes of the text; none if it concerns the file as a whole.
+    source: Arc<SourceText>,
+    /// Byte range in the text; `None`: the whole file.
     span: Option<Range<usize>>,
     cause: String,
     remedy: String,
@@ -35,7 +35,7 @@ pub struct Problem {
 
 impl Problem {
     pub fn new(
-        source: &Arc<Source>,
+        source: &Arc<SourceText>,
         span: Option<Range<usize>>,
         cause: impl Into<String>,
         remedy: impl Into<String>,
@@ -48,7 +48,7 @@ impl Problem {
         self.severity == Severity::Warning
     }
 
-    /// The same, told and lived with.
+    /// Converts an error to a warning.
     #[must_use]
     pub fn into_warning(self) -> Self {
         Self { severity: Severity::Warning, ..self }
@@ -58,15 +58,15 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = &self.source.text;
-        // A span that the parser got wrong must not end the report of it.
+        // An invalid span of the parser must not prevent the report.
         let span = self.span.clone().filter(|span| text.get(span.clone()).is_some());
         let Some(span) = span else {
             let Self { source, cause, remedy, .. } = self;
             let title = if self.severity == Severity::Error { "error" } else { "warning" };
-            let cause = masked(cause);
+            let cause = mask_passwords(cause);
             return write!(f, "{title}: {}: {cause}\n  = help: {remedy}", source.name);
         };
-        // Only its lines are handed on: the renderer reads all it is given, for each problem again.
+        // Passes only the affected lines: the renderer scans its whole input for each problem.
         let from = text.get(..span.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
         let to = text
             .get(span.end..)
@@ -80,15 +80,15 @@ impl fmt::Display for Problem {
             .annotation(mark);
         let level = if self.severity == Severity::Error { Level::ERROR } else { Level::WARNING };
         let report = [level.primary_title(&self.cause).element(snippet)];
-        // Other mistakes may stand in the line of a URL that has a password in it.
-        f.write_str(&masked(&Renderer::plain().render(&report)))
+        // The line may also contain a URL with a password.
+        f.write_str(&mask_passwords(&Renderer::plain().render(&report)))
     }
 }
 
-/// More problems than this at once help nobody.
+/// Upper bound of problems in one report.
 const SHOWN: usize = 50;
 
-/// Every mistake that was found.
+/// All problems found.
 #[derive(Debug, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -109,14 +109,14 @@ impl fmt::Display for Problems {
 
 #[cfg(test)]
 mod tests {
-    use super::{Problem, Problems, SHOWN, Source};
+    use super::{Problem, Problems, SHOWN, SourceText};
     use std::sync::Arc;
 
-    // Seen failing on: lines without their end, so that a carriage return was shown.
+    // Fails when lines are passed without their ends: then a carriage return is shown.
     #[test]
-    fn a_file_of_many_mistakes_is_told_in_good_time_with_the_right_lines() {
+    fn many_problems_are_rendered_fast_with_correct_lines() {
         let lines: Vec<String> = (0..20_000).map(|number| format!("- é{number}\r\n")).collect();
-        let source = Arc::new(Source { name: "a.yaml".into(), text: lines.concat() });
+        let source = Arc::new(SourceText { name: "a.yaml".into(), text: lines.concat() });
         let starts = source.text.match_indices('é').map(|(at, _)| at);
         let problems = starts.map(|at| Problem::new(&source, Some(at..at + 3), "wrong", "remedy"));
         let shown = Problems(problems.collect()).to_string();
@@ -127,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_over_several_lines_is_shown_whole() {
-        let source = Arc::new(Source { name: "a.yaml".into(), text: "a\nb: [\n1]\nc\n".into() });
+    fn problem_over_several_lines_is_shown_whole() {
+        let source = Arc::new(SourceText { name: "a.yaml".into(), text: "a\nb: [\n1]\nc\n".into() });
         let shown = Problem::new(&source, Some(5..9), "wrong", "remedy").to_string();
         assert!(shown.contains(" --> a.yaml:2:4\n") && shown.contains("3 | | 1]\n"), "{shown}");
     }

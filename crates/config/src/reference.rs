@@ -1,21 +1,21 @@
-//! The tables of the reference pages: what a key means and what it is if nobody says. Tests hold the
-//! pages to the code, so a schema may repeat them: docs/decisions/023.
+//! Tables of the reference pages: meaning and default of each key. Tests compare the pages with the code, so the
+//! schema may repeat them (docs/decisions/023).
 
 use std::collections::BTreeMap;
 
 pub const CONFIGURATION: &str = include_str!("../reference/configuration.md");
 pub const RULES: &str = include_str!("../reference/rules.md");
 
-/// What a page says of a key.
+/// Row of a key on a reference page.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct ReferenceRow {
     pub default: Option<&'static str>,
     pub meaning: String,
 }
 
-/// All keys in tables of four columns from `heading` on, up to the next heading of its rank or of a
-/// higher one; those of the whole page if it is empty.
-pub fn rows(page: &'static str, heading: &str, head: &str) -> BTreeMap<&'static str, Row> {
+/// Returns the rows of all tables with four columns below `heading`, up to the next heading of the same or a higher
+/// level; of the whole page if it is empty.
+pub fn rows(page: &'static str, heading: &str, head: &str) -> BTreeMap<&'static str, ReferenceRow> {
     let from = page.lines().skip_while(|line| !heading.is_empty() && *line != heading);
     let part =
         from.enumerate().take_while(|(at, line)| heading.is_empty() || *at == 0 || !line.starts_with("## "));
@@ -32,13 +32,13 @@ pub fn rows(page: &'static str, heading: &str, head: &str) -> BTreeMap<&'static 
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
         if let [key, _, default, meaning] = cells.as_slice() {
             let default = default.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
-            rows.insert(key.trim_matches('`'), Row { default, meaning: plain(meaning) });
+            rows.insert(key.trim_matches('`'), ReferenceRow { default, meaning: plain(meaning) });
         }
     }
     rows
 }
 
-/// A default of one of the limits of a `websocket`, which are not those of all others.
+/// Default of a limit of a `websocket`, which differs from that of other limits.
 pub fn of_websocket(limit: &str, key: &str) -> Option<&'static str> {
     let mut table =
         CONFIGURATION.lines().skip_while(|line| !line.starts_with("| default of a `websocket` |"));
@@ -49,7 +49,7 @@ pub fn of_websocket(limit: &str, key: &str) -> Option<&'static str> {
     rows.find(|line| cells(line).next() == Some(limit)).and_then(|line| cells(line).nth(column))
 }
 
-/// Keys of an older design, and what became of them.
+/// Deprecated keys with their replacements.
 pub fn older() -> BTreeMap<&'static str, String> {
     let table = CONFIGURATION.lines().skip_while(|line| !line.starts_with("| older key |")).skip(2);
     let rows = table.take_while(|line| line.starts_with('|')).filter_map(|line| {
@@ -59,13 +59,13 @@ pub fn older() -> BTreeMap<&'static str, String> {
     rows.collect()
 }
 
-/// What a heading says of the section it names.
+/// Title of a section, from its heading.
 pub fn section(name: &str) -> Option<&'static str> {
     let heading = format!("## `{name}`: ");
     CONFIGURATION.lines().find_map(|line| line.strip_prefix(heading.as_str()))
 }
 
-/// Without the marks of Markdown: a link is its words.
+/// Removes Markdown markup; a link becomes its text.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text.trim();
@@ -86,13 +86,13 @@ mod tests {
     use super::{CONFIGURATION, of_websocket, plain, rows, section};
 
     #[test]
-    fn a_link_is_its_words_and_a_bracket_that_is_none_stays() {
+    fn link_becomes_text_and_other_brackets_stay() {
         assert_eq!(plain(" a [b](c.md#d), `[::]` and [e](f) "), "a b, `[::]` and e");
         assert_eq!(plain("**Ours.** `services[].id`"), "`services[].id`");
     }
 
     #[test]
-    fn a_row_of_the_page_is_found_with_its_default() {
+    fn row_is_found_with_its_default() {
         let rows = rows(CONFIGURATION, "", "");
         assert_eq!(rows["server.grpc_port"].default, Some("8081"));
         assert_eq!(rows["server.grpc_uds"].default, None);

@@ -1,18 +1,18 @@
-//! The JSON Schema of a configuration: every key that the code asks for, what it takes, and what the
-//! reference page says of it. Draft 7, which every editor knows.
+//! JSON Schema of the configuration: every key that the code reads, its type, and its text on the reference page.
+//! Draft 7, which all editors support.
 
-use super::document::{Node, Value as Tree};
-use super::places::{Places, Syntax};
-use super::problem::Source;
-use super::reading::{Known, Reading};
+use super::document::{SpannedValue, Value as Tree};
+use super::key_type::KeyType;
+use super::problem::SourceText;
+use super::reader::{ConfigReader, KeyRole};
 use super::reference;
-use super::reference::{CONFIGURATION, Row};
-use super::shape::Shape;
+use super::reference::{CONFIGURATION, ReferenceRow};
+use super::source_map::{SourceMap, Syntax};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Keys that a section must have, where it is there.
+/// Required keys of sections.
 const NEEDED: &[(&str, &[&str])] = &[
     ("gateway", &["services"]),
     ("gateway.services[]", &["id", "upstream"]),
@@ -22,18 +22,19 @@ const NEEDED: &[(&str, &[&str])] = &[
     ("security.metrics_tls", &["cert", "key"]),
     ("security.admin.tls", &["cert", "key"]),
 ];
-/// Sections in which a certificate and its key stand together, or neither.
+/// Sections that have both a certificate and its key, or neither.
 const PAIRED: &[&str] = &["gateway.tls", "storage.redis.tls"];
 
-/// The schema of a whole file, of which `read` asks for every key.
-pub fn configuration(read: impl for<'n> FnOnce(&mut Reading<'n>, &'n Node)) -> Value {
-    let places = Places::new(Arc::new(Source { name: String::new(), text: String::new() }), Syntax::Yaml);
-    let nothing = Node { value: Tree::Null, span: 0..0 };
-    let mut reading = Reading::new(&places);
-    read(&mut reading, &nothing);
-    let keys = Keys {
-        known: &reading.known,
-        shapes: &reading.shapes,
+/// Returns the schema of a file whose keys `read` reads.
+pub fn configuration(read: impl for<'n> FnOnce(&mut ConfigReader<'n>, &'n SpannedValue)) -> Value {
+    let places =
+        SourceMap::new(Arc::new(SourceText { name: String::new(), text: String::new() }), Syntax::Yaml);
+    let nothing = SpannedValue { value: Tree::Null, span: 0..0 };
+    let mut reader = ConfigReader::new(&places);
+    read(&mut reader, &nothing);
+    let keys = SchemaWriter {
+        roles: &reader.roles,
+        types: &reader.types,
         page: reference::rows(CONFIGURATION, "", ""),
         older: reference::older(),
     };
@@ -46,7 +47,7 @@ pub fn configuration(read: impl for<'n> FnOnce(&mut Reading<'n>, &'n Node)) -> V
     schema
 }
 
-/// What belongs together across sections.
+/// Conditions across sections.
 fn conditions() -> [Value; 2] {
     let kind = |kind: &str| {
         let storage = json!({"required": ["kind"], "properties": {"kind": {"const": kind}}});
@@ -60,18 +61,18 @@ fn conditions() -> [Value; 2] {
     ]
 }
 
-struct Keys<'a> {
-    known: &'a BTreeMap<String, Known>,
-    shapes: &'a BTreeMap<String, Shape>,
-    page: BTreeMap<&'static str, Row>,
+struct SchemaWriter<'a> {
+    roles: &'a BTreeMap<String, KeyRole>,
+    types: &'a BTreeMap<String, KeyType>,
+    page: BTreeMap<&'static str, ReferenceRow>,
     older: BTreeMap<&'static str, String>,
 }
 
-impl Keys<'_> {
-    /// A map with the keys right below `path`, and no others.
+impl SchemaWriter<'_> {
+    /// Schema of a map with exactly the keys directly below `path`.
     fn section(&self, path: &str) -> Value {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
-        let below = self.known.keys().filter_map(|key| {
+        let below = self.roles.keys().filter_map(|key| {
             let name = key.strip_prefix(prefix.as_str())?;
             (!name.contains(['.', '['])).then(|| (name.to_owned(), self.key(key)))
         });
@@ -92,12 +93,12 @@ impl Keys<'_> {
     }
 
     fn key(&self, path: &str) -> Value {
-        let mut schema = match self.shapes.get(path) {
-            Some(Shape::Section { or_off: false }) => return self.section(path),
-            Some(Shape::Section { or_off: true }) => {
+        let mut schema = match self.types.get(path) {
+            Some(KeyType::Section { or_off: false }) => return self.section(path),
+            Some(KeyType::Section { or_off: true }) => {
                 return json!({"anyOf": [self.section(path), {"enum": ["off", "no", false]}]});
             }
-            Some(Shape::Sections) => {
+            Some(KeyType::Sections) => {
                 let least = usize::from(path == "gateway.services");
                 let items = self.section(&format!("{path}[]"));
                 json!({"type": ["array", "null"], "minItems": least, "items": items})
@@ -111,13 +112,13 @@ impl Keys<'_> {
         schema
     }
 
-    /// What the page says of a key. Those of limits and of `websocket` stand there once for all places.
+    /// Adds the reference page's text for a key. Keys of limits and of `websocket` have one row for all sections.
     fn describe(&self, path: &str, fields: &mut Map<String, Value>) {
         let last = path.rsplit('.').next().unwrap_or(path);
         if let Some(row) = self.page.get(path).or_else(|| self.page.get(last)) {
             fields.insert("description".into(), row.meaning.clone().into());
         }
-        if let Some((default, shape)) = self.default(path).zip(self.shapes.get(path)) {
+        if let Some((default, shape)) = self.default(path).zip(self.types.get(path)) {
             fields.insert("default".into(), shape.value(default));
         }
         if let Some(now) = self.older.get(path) {
@@ -127,24 +128,24 @@ impl Keys<'_> {
         }
     }
 
-    /// What a key is if nobody says. What is left open is the level's above, so of limits the outermost alone has
-    /// defaults, and the guard of addresses, which is made of all others, has none.
+    /// Default of a key. A limit inherits unset keys from the level above, so only the outermost level has defaults;
+    /// the IP guard combines all other limits and has none.
     fn default(&self, path: &str) -> Option<&'static str> {
         if let Some(row) = self.page.get(path) {
-            let is_key = |default: &str| self.known.get(default) == Some(&Known::Value);
+            let is_key = |default: &str| self.roles.get(default) == Some(&KeyRole::Value);
             return row.default.filter(|default| !is_key(default));
         }
         let (place, key) = path.rsplit_once('.')?;
         let default = self.page.get(key)?.default;
         let is_delay = matches!(key, "mode" | "delay_after");
         match place.strip_prefix("gateway.platform").unwrap_or(place) {
-            // What has come already is not held back, so there is nothing to choose.
+            // Received messages are not delayed, so these keys have no default.
             ".ip_guard" => None,
             _ if is_delay && place.ends_with(".messages") => None,
             "" | ".websocket" => default,
             ".websocket.connections" => reference::of_websocket("connections", key).or(default),
             ".websocket.messages" => reference::of_websocket("messages", key).or(default),
-            // It belongs to the `mode` beside it, and so to no other level.
+            // It belongs to the `mode` of the same level and is not inherited.
             _ => default.filter(|_| key == "delay_after"),
         }
     }

@@ -1,18 +1,18 @@
-//! A TOML file as the same tree as a YAML file, so that one reader serves both.
+//! TOML document as the same tree as a YAML document, so one reader serves both.
 
-use super::document::{Node, Value};
-use super::problem::{Problem, Source};
+use super::document::{SpannedValue, Value};
+use super::problem::{Problem, SourceText};
 use std::ops::Range;
 use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-/// Reads a document, or says every place where it is not TOML.
-pub fn parse(source: &Arc<Source>) -> Result<Node, Vec<Problem>> {
+/// Parses a document, or returns all syntax errors.
+pub fn parse(source: &Arc<SourceText>) -> Result<SpannedValue, Vec<Problem>> {
     let (table, errors) = DeTable::parse_recoverable(&source.text);
     if errors.is_empty() {
         let span = table.span();
-        return Ok(Node { value: map(table.into_inner()), span });
+        return Ok(SpannedValue { value: map(table.into_inner()), span });
     }
     let remedy =
         "this is not TOML as it stands; texts and durations want quotes, as in `idle_ttl = \"300s\"`";
@@ -23,12 +23,12 @@ pub fn parse(source: &Arc<Source>) -> Result<Node, Vec<Problem>> {
 fn map(table: DeTable<'_>) -> Value {
     let pairs = table.into_iter().map(|(key, value)| {
         let name = Value::Scalar { text: key.get_ref().to_string(), plain: true };
-        (Node { value: name, span: key.span() }, placed(value))
+        (SpannedValue { value: name, span: key.span() }, placed(value))
     });
     Value::Map(pairs.collect())
 }
 
-fn placed(value: Spanned<DeValue<'_>>) -> Node {
+fn placed(value: Spanned<DeValue<'_>>) -> SpannedValue {
     let span: Range<usize> = value.span();
     let plain = |text: String| Value::Scalar { text, plain: true };
     let value = match value.into_inner() {
@@ -40,10 +40,10 @@ fn placed(value: Spanned<DeValue<'_>>) -> Node {
         DeValue::Array(items) => Value::List(items.into_iter().map(placed).collect()),
         DeValue::Table(table) => map(table),
     };
-    Node { value, span }
+    SpannedValue { value, span }
 }
 
-/// `0x1F` is the number 31 to TOML, and to a reader who knows digits alone.
+/// Formats an integer in decimal; TOML also allows `0x1F`.
 fn decimal(number: &DeInteger<'_>) -> String {
     i64::from_str_radix(number.as_str(), number.radix())
         .map_or_else(|_| number.to_string(), |number| number.to_string())

@@ -1,7 +1,9 @@
 //! `rate_limiting`: location of the rules, and how they are applied.
 
-use hivemind_config::kind::{COUNT, FLAG, HEADER, HeaderName, Kind, MILLIS, PATH, RATIO, SPAN, count_up_to};
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{
+    COUNT, FLAG, HEADER, HeaderName, MILLIS, PATH, RATIO, SPAN, ValueKind, count_up_to,
+};
 use hivemind_core::store::{MemoryStore, OnRefusal};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -61,7 +63,7 @@ pub fn read(mut section: Section<'_, '_>) -> RateLimiting {
     let force_start_without_initial_config = flag("force_start_without_initial_config", false);
     let dynamic_metadata = flag("dynamic_metadata", false);
     let mut time =
-        |key: &str, kind: &Kind<Duration>, default: Duration| section.read(key, kind).unwrap_or(default);
+        |key: &str, kind: &ValueKind<Duration>, default: Duration| section.read(key, kind).unwrap_or(default);
     RateLimiting {
         enabled,
         merge_domains,

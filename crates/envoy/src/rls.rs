@@ -15,7 +15,7 @@ use hivemind_engine::service::{Answer, Asked, Service};
 use hivemind_engine::storage::SharedStore;
 use hivemind_telemetry::Frontend;
 use hivemind_telemetry::trace::DecisionSpan;
-use hivemind_tls::access::Grant;
+use hivemind_tls::access::AccessGrant;
 use http::HeaderMap;
 use request::{Descriptors, MAX_DESCRIPTORS};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl<R: Store> RateLimitService<R> {
     pub fn try_should_rate_limit(
         &self,
         message: &[u8],
-        grant: Option<&Grant>,
+        grant: Option<&AccessGrant>,
         span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Option<Result<(), CallError>> {
@@ -72,7 +72,7 @@ impl<R: Store> RateLimitService<R> {
     fn try_decide(
         &self,
         message: &[u8],
-        grant: Option<&Grant>,
+        grant: Option<&AccessGrant>,
         now: Timestamp,
         span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
@@ -90,7 +90,7 @@ impl<R: Store> RateLimitService<R> {
     pub async fn should_rate_limit(
         &self,
         message: &[u8],
-        (grant, frontend): (Option<&Grant>, Frontend),
+        (grant, frontend): (Option<&AccessGrant>, Frontend),
         deadline: Option<Timestamp>,
         span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
@@ -126,7 +126,11 @@ impl<R: Store> RateLimitService<R> {
     }
 
     /// Decodes a request, and checks that the caller may use its domain.
-    fn decode<'a>(&self, message: &'a [u8], grant: Option<&Grant>) -> Result<DecodedRequest<'a>, CallError> {
+    fn decode<'a>(
+        &self,
+        message: &'a [u8],
+        grant: Option<&AccessGrant>,
+    ) -> Result<DecodedRequest<'a>, CallError> {
         let request = DecodedRequest::decode(message).map_err(|_| CallError::Malformed)?;
         if grant.is_some_and(|grant| !grant.admits(request.domain)) {
             self.0.stats().access.denied.fetch_add(1, Ordering::Relaxed);

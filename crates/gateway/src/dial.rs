@@ -7,7 +7,7 @@ use super::local::LocalTasks;
 use super::names::Names;
 use super::request_body::RequestBody;
 use super::upstream::Address;
-use hivemind_tls::{TlsError, Trust, Trusted};
+use hivemind_tls::{TlsError, TrustStore, TrustStores};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
@@ -36,7 +36,7 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 /// What all dialers share: trust anchors and name resolution.
 #[derive(Default)]
 pub(super) struct Outside {
-    pub(super) trust: Arc<Trust>,
+    pub(super) trust: Arc<TrustStores>,
     names: Arc<Names>,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Dialler {
 
 struct Tls {
     name: ServerName<'static>,
-    trusted: Arc<Trusted>,
+    trusted: Arc<TrustStore>,
 }
 
 /// A plaintext or TLS connection.
@@ -198,7 +198,7 @@ async fn http2(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Res
 }
 
 impl Tls {
-    fn new(address: &Address, trust: &Trust) -> Result<Self, DialError> {
+    fn new(address: &Address, trust: &TrustStores) -> Result<Self, DialError> {
         let host = &address.upstream.host;
         let name = ServerName::try_from(host.clone());
         let name = name.map_err(|_| DialError::Name { host: host.clone() })?;

@@ -49,8 +49,8 @@ use crowd::Seat;
 use dial::{DialError, Outside};
 use hivemind_core::{Clock, MonotonicClock, Timestamp};
 use hivemind_telemetry::trace::Tracer;
-use hivemind_tls::Trust;
-use hivemind_tls::workers::{Ended, Workers};
+use hivemind_tls::TrustStores;
+use hivemind_tls::workers::{WorkerExit, Workers};
 use hivemind_tower::error::LimitsError;
 use hivemind_tower::operator::EffectiveLimit;
 use hivemind_tower::{RateLimiter, RefusalLog};
@@ -99,7 +99,7 @@ impl Gateway {
         (tracer, counting): (Option<Arc<Tracer>>, Counting),
         count: NonZeroUsize,
         stopped: &watch::Receiver<bool>,
-    ) -> Result<(Self, Workers<Arrival>, Ended), GatewayError> {
+    ) -> Result<(Self, Workers<Arrival>, WorkerExit), GatewayError> {
         let front = &settings.front;
         let lanes = count.get();
         let outside = Outside::default();
@@ -148,7 +148,7 @@ impl Gateway {
     }
 
     /// The trust anchors for upstream certificates.
-    pub const fn trust(&self) -> &Arc<Trust> {
+    pub const fn trust(&self) -> &Arc<TrustStores> {
         &self.outside.trust
     }
 

@@ -13,7 +13,7 @@ mod service;
 mod tls;
 mod websocket;
 
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
 pub use hivemind_tls::CertificateFiles;
 use hivemind_tls::acme::settings::Acme;
 use hivemind_tower::PartialLimit;

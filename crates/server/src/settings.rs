@@ -9,12 +9,12 @@ mod tests;
 
 use hivemind_config::bounded_file::read_bounded;
 use hivemind_config::document;
-use hivemind_config::document::{Node, Value};
-use hivemind_config::leaves::Leaves;
-use hivemind_config::places::{Places, Syntax};
-use hivemind_config::problem::{Problem, Problems, Source};
-use hivemind_config::reading::Reading;
+use hivemind_config::document::{SpannedValue, Value};
+use hivemind_config::problem::{Problem, Problems, SourceText};
+use hivemind_config::reader::ConfigReader;
+use hivemind_config::source_map::{SourceMap, Syntax};
 use hivemind_config::toml_document;
+use hivemind_config::value_hashes::ValueHashes;
 use hivemind_engine::mesh::{self, MeshSection};
 use hivemind_engine::rate_limiting::{self, RateLimiting};
 use hivemind_engine::storage::settings::{self as storage, StorageSection};
@@ -54,7 +54,7 @@ pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     pub(crate) warnings: Vec<Problem>,
     /// The configured values, to detect changes on reload.
-    pub(crate) leaves: Leaves,
+    pub(crate) value_hashes: ValueHashes,
     /// Fingerprint of the file's text.
     pub(crate) fingerprint: u64,
 }
@@ -76,14 +76,14 @@ pub(crate) fn load_settings(
 
 /// The text of a configuration file, read once, so that the compared and the parsed text are the same.
 pub(crate) struct SettingsText {
-    source: Arc<Source>,
+    source: Arc<SourceText>,
     syntax: Syntax,
 }
 
 impl SettingsText {
     /// No file.
     pub(crate) fn none() -> Self {
-        let source = Source { name: "defaults".to_owned(), text: String::new() };
+        let source = SourceText { name: "defaults".to_owned(), text: String::new() };
         Self { source: Arc::new(source), syntax: Syntax::Yaml }
     }
 
@@ -92,9 +92,9 @@ impl SettingsText {
         let syntax = if is_toml { Syntax::Toml } else { Syntax::Yaml };
         let name = path.display().to_string();
         match read_bounded(path, LARGEST_CONFIGURATION) {
-            Ok(text) => Ok(Self { source: Arc::new(Source { name, text }), syntax }),
+            Ok(text) => Ok(Self { source: Arc::new(SourceText { name, text }), syntax }),
             Err(error) => {
-                let source = Arc::new(Source { name, text: String::new() });
+                let source = Arc::new(SourceText { name, text: String::new() });
                 let cause = format!("cannot be read: {error}");
                 Err(Problems(vec![Problem::new(&source, None, cause, "check the path and its permissions")]))
             }
@@ -112,9 +112,9 @@ impl SettingsText {
     }
 
     /// The values set in this text and in `env`; empty if the text cannot be parsed.
-    pub(crate) fn leaves(&self, env: impl Iterator<Item = (String, String)>) -> Leaves {
+    pub(crate) fn value_hashes(&self, env: impl Iterator<Item = (String, String)>) -> ValueHashes {
         let tree = tree(Arc::clone(&self.source), self.syntax, env);
-        tree.map(|(root, ..)| Leaves::of(&root)).unwrap_or_default()
+        tree.map(|(root, ..)| ValueHashes::of(&root)).unwrap_or_default()
     }
 
     /// A problem with a setting's effect, found after the text was parsed.
@@ -137,16 +137,16 @@ fn fingerprint(text: &str) -> u64 {
 /// The tree of a file overridden by `env`, the places of its values, and the variables that were
 /// ignored.
 fn tree(
-    file: Arc<Source>,
+    file: Arc<SourceText>,
     syntax: Syntax,
     env: impl Iterator<Item = (String, String)>,
-) -> Result<(Node, Places, Vec<String>), Problems> {
+) -> Result<(SpannedValue, SourceMap, Vec<String>), Problems> {
     let mut root = match syntax {
-        Syntax::Yaml if file.text.trim().is_empty() => Node { value: Value::Null, span: 0..0 },
+        Syntax::Yaml if file.text.trim().is_empty() => SpannedValue { value: Value::Null, span: 0..0 },
         Syntax::Yaml => document::parse(&file).map_err(|problem| Problems(vec![problem]))?,
         Syntax::Toml => toml_document::parse(&file).map_err(Problems)?,
     };
-    let mut places = Places::new(file, syntax);
+    let mut places = SourceMap::new(file, syntax);
     let ignored = hivemind_config::environment::overlay(&mut root, &mut places, env, &SECTIONS);
     Ok((root, places, ignored))
 }
@@ -164,23 +164,23 @@ fn parse_settings(
     syntax: Syntax,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Problems> {
-    let file = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
+    let file = Arc::new(SourceText { name: name.to_owned(), text: text.to_owned() });
     let (root, places, ignored) = tree(file, syntax, env)?;
-    let mut reading = Reading::new(&places);
+    let mut reading = ConfigReader::new(&places);
     let settings = read(&mut reading, &root);
     reading.warn_of_lookalikes(&ignored);
     let (errors, warnings) = reading.finish();
-    let leaves = Leaves::of(&root);
+    let value_hashes = ValueHashes::of(&root);
     let fingerprint = fingerprint(text);
     if errors.is_empty() {
-        Ok(Loaded { settings, warnings, leaves, fingerprint })
+        Ok(Loaded { settings, warnings, value_hashes, fingerprint })
     } else {
         Err(Problems(errors))
     }
 }
 
 /// Reads the settings of a tree. If `reading` has errors afterwards, the returned value must not be used.
-fn read<'n>(reading: &mut Reading<'n>, node: &'n Node) -> Settings {
+fn read<'n>(reading: &mut ConfigReader<'n>, node: &'n SpannedValue) -> Settings {
     let mut root = reading.root(node);
     let (observability, older_metrics_port) = observability::read(root.section("observability"));
     let server = server::read(root.section("server"), older_metrics_port);

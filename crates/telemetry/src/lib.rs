@@ -22,7 +22,7 @@ pub mod settings;
 mod shared_store_metrics;
 mod stats;
 mod timings;
-mod top;
+mod top_keys;
 pub mod trace;
 
 pub use exposition::exposition;
@@ -36,4 +36,4 @@ pub use series::{DomainSeries, KeySeries, LimitUsage};
 pub use shared_store_metrics::{Fallbacks, SharedStoreMetrics};
 pub use stats::Stats;
 pub use timings::Timings;
-pub use top::{RankBy, RuleId};
+pub use top_keys::{RankBy, RuleId};

@@ -7,7 +7,9 @@ mod line_budget;
 pub use decisions::{DecisionLog, LoggedDecision, LoggedStatus, hits};
 pub use line_budget::LineBudget;
 
-use crate::settings::log::{DecisionFilter, DecisionLogSettings, Log, LogFormat, LogLevel, LogLevels};
+use crate::settings::log::{
+    DecisionFilter, DecisionLogSettings, LogFormat, LogLevel, LogLevels, LogSettings,
+};
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing::level_filters::LevelFilter;
@@ -21,7 +23,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub const AUDIT: &str = "hivemind::audit";
 
 /// `logs_refusals` says whether refusals of HTTP requests are told here, and not in a log of their own.
-pub fn start(log: &Log, logs_refusals: bool) -> Arc<RunningLog> {
+pub fn start(log: &LogSettings, logs_refusals: bool) -> Arc<RunningLog> {
     let json = match log.format {
         LogFormat::Json => true,
         LogFormat::Text => false,
@@ -117,7 +119,7 @@ impl RunningLog {
     }
 
     /// The file was read again: what it says other than before is in force from here on.
-    pub fn reload(&self, file: &Log) {
+    pub fn reload(&self, file: &LogSettings) {
         let levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner).follow(&file.levels);
         if let Some(levels) = levels {
             self.filter(&levels);

@@ -27,13 +27,13 @@ const MOST_SHARDS: usize = 8;
 /// The last decisions.
 #[derive(Debug, Default)]
 pub struct DecisionRing {
-    shards: Box<[Shard]>,
+    shards: Box<[RingShard]>,
 }
 
 /// On a cache line of its own: what one thread writes, no other reads.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Shard {
+struct RingShard {
     records: Mutex<Records>,
     missed: AtomicU64,
 }
@@ -78,7 +78,7 @@ impl DecisionRing {
         let bytes = each.saturating_mul(BYTES_EACH).max(record::LONGEST);
         let shard = |_| {
             let records = Records { arena: Arena::new(each, bytes), draft: Vec::new(), count: 0 };
-            Shard { records: Mutex::new(records), missed: AtomicU64::new(0) }
+            RingShard { records: Mutex::new(records), missed: AtomicU64::new(0) }
         };
         Self { shards: (0..shards).map(shard).collect() }
     }
@@ -121,8 +121,8 @@ impl DecisionRing {
     /// All that are there, copied: whoever decides waits for nobody, so nobody reads for long.
     pub fn snapshot(&self) -> Snapshot {
         let copied =
-            |shard: &Shard| shard.records.lock().unwrap_or_else(PoisonError::into_inner).arena.snapshot();
-        let missed = |shard: &Shard| shard.missed.load(Ordering::Relaxed);
+            |shard: &RingShard| shard.records.lock().unwrap_or_else(PoisonError::into_inner).arena.snapshot();
+        let missed = |shard: &RingShard| shard.missed.load(Ordering::Relaxed);
         Snapshot {
             shards: self.shards.iter().map(copied).collect(),
             missed: self.shards.iter().map(missed).sum(),

@@ -6,7 +6,7 @@ use super::otlp::ExportMetrics;
 use super::ring::DecisionRing;
 use super::rule_stats::RuleStats;
 use super::series::RequestSeries;
-use super::top::Top;
+use super::top_keys::TopKeys;
 use super::trace::TraceMetrics;
 use hivemind_core::Timestamp;
 use hivemind_core::store::Occupancy;
@@ -20,7 +20,7 @@ pub struct Stats {
     pub started: Timestamp,
     pub rules: RuleStats,
     pub series: RequestSeries,
-    pub top: Top,
+    pub top: TopKeys,
     pub ring: DecisionRing,
     pub service_errors: AtomicU64,
     pub config_load_success: AtomicU64,

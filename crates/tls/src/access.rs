@@ -3,18 +3,18 @@
 //! Only digests are kept, so neither a core dump nor a log can leak a secret. A presented secret is compared
 //! by its digest, in constant time.
 
+mod access_grant;
+mod api_key_table;
 mod digest;
 mod file;
-mod grant;
-mod key_file;
 #[cfg(test)]
 mod tests;
 mod tokens;
 
-pub use digest::Digest;
+pub use access_grant::{ADMIN, AccessGrant, is_name};
+pub use api_key_table::{ApiKeyTable, format_key_line};
+pub use digest::SecretDigest;
 pub use file::{AccessError, SecretFile};
-pub use grant::{ADMIN, Grant, is_name};
-pub use key_file::{Keys, line};
 pub use tokens::Tokens;
 
 use crate::security::Security;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub const KEY_HEADER: http::HeaderName = http::HeaderName::from_static("x-api-key");
 
 /// The API keys of callers.
-pub type ApiKeys = SecretFile<Keys>;
+pub type ApiKeys = SecretFile<ApiKeyTable>;
 
 /// All credentials that grant access.
 #[derive(Clone, Debug, Default)]

@@ -12,8 +12,8 @@ pub mod settings;
 mod tests;
 
 use crate::acme::settings::Acme;
-use crate::harmless::harmless;
-use crate::{Certificates, Validity, at};
+use crate::escape::escape_line;
+use crate::{ServerCertificates, ValidityPeriod, format_time};
 use cache::Cache;
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use order::{AcmeError, Orders};
@@ -50,7 +50,7 @@ pub type Report = Box<dyn Fn(Option<String>) + Send + Sync>;
 pub struct Renewal {
     orders: Orders,
     cache: Cache,
-    certificates: Arc<Certificates>,
+    certificates: Arc<ServerCertificates>,
     report: Report,
     directory: String,
     domains: Vec<String>,
@@ -58,7 +58,7 @@ pub struct Renewal {
 
 impl Renewal {
     /// Creates the cache folder, readable by this user only.
-    pub fn new(acme: &Acme, certificates: Arc<Certificates>, report: Report) -> anyhow::Result<Self> {
+    pub fn new(acme: &Acme, certificates: Arc<ServerCertificates>, report: Report) -> anyhow::Result<Self> {
         let cache = Cache::of(acme);
         cache.open()?;
         let orders = Orders::new(acme, Arc::clone(&certificates))?;
@@ -121,7 +121,7 @@ impl Renewal {
         let counts = counts.ok_or_else(|| AcmeError::Refused(DUE_AT_ONCE.to_owned()))?;
         self.cache.store(&certificate).map_err(unwritable)?;
         let renewal = self.certificates.reload(now);
-        let (domains, ends) = (self.domains.join(", "), at(counts.not_after));
+        let (domains, ends) = (self.domains.join(", "), format_time(counts.not_after));
         tracing::info!(
             changed = renewal.changed,
             "{} issued a certificate for {domains}, valid until {ends}",
@@ -130,15 +130,18 @@ impl Renewal {
         Ok(())
     }
 
-    fn report(&self, error: &AcmeError, counts: Option<Validity>, again: Duration) {
+    fn report(&self, error: &AcmeError, counts: Option<ValidityPeriod>, again: Duration) {
         let meanwhile = match counts.filter(|validity| validity.not_after > SystemClock.now()) {
             Some(validity) => {
-                format!("the previous certificate stays active and is valid until {}", at(validity.not_after))
+                format!(
+                    "the previous certificate stays active and is valid until {}",
+                    format_time(validity.not_after)
+                )
             }
             None => "TLS handshakes without another certificate are refused".to_owned(),
         };
         // The text quotes what the CA found at a domain, which others may control.
-        let error = harmless(&error.to_string(), LONGEST_REASON);
+        let error = escape_line(&error.to_string(), LONGEST_REASON);
         let problem = format!("{} issued no certificate: {error}; {meanwhile}", self.directory);
         tracing::warn!("{problem}; retrying in {again:?}");
         (self.report)(Some(problem));
@@ -146,7 +149,7 @@ impl Renewal {
 }
 
 /// When a third of the lifetime is left, as CAs recommend.
-fn renewed_from(validity: Validity) -> Timestamp {
+fn renewed_from(validity: ValidityPeriod) -> Timestamp {
     let lasts = validity.not_after.since(validity.not_before);
     validity.not_before.saturating_add(lasts * 2 / 3)
 }

@@ -1,7 +1,7 @@
 //! One certificate with its key, as its two files have it. Whatever a handshake asks of it is read once,
 //! here: for whom it is, and from when until when.
 
-use super::validity::Validity;
+use super::validity::ValidityPeriod;
 use super::{TlsError, error, pem, provider};
 use hivemind_core::Timestamp;
 use rustls::Error::InconsistentKeys;
@@ -34,7 +34,7 @@ impl CertificateFiles {
 #[derive(Clone, Debug)]
 pub(super) struct Certificate {
     pub(super) key: Arc<CertifiedKey>,
-    pub(super) validity: Validity,
+    pub(super) validity: ValidityPeriod,
     /// The names that it is for, in lower case; `*.example.org` is any name one label below.
     pub(super) names: Vec<Box<str>>,
     /// Anyone on this machine may read the key.
@@ -62,14 +62,19 @@ impl fmt::Display for Warning {
                 write!(f, "{key}: every user of this machine can read this private key; `chmod o-r {key}`")
             }
             Self::Expires { cert, not_after } => {
-                write!(f, "{}: the certificate ends {}; renew it", cert.display(), error::at(*not_after))
+                write!(
+                    f,
+                    "{}: the certificate ends {}; renew it",
+                    cert.display(),
+                    error::format_time(*not_after)
+                )
             }
             Self::Expired { cert, not_after } => {
-                let (cert, at) = (cert.display(), error::at(*not_after));
+                let (cert, at) = (cert.display(), error::format_time(*not_after));
                 write!(f, "{cert}: the certificate expired {at}, and clients refuse it; renew it")
             }
             Self::NotYetValid { cert, not_before } => {
-                let (cert, from) = (cert.display(), error::at(*not_before));
+                let (cert, from) = (cert.display(), error::format_time(*not_before));
                 write!(f, "{cert}: the certificate only begins {from}; look at this machine's clock")
             }
         }
@@ -86,7 +91,7 @@ impl Certificate {
         let parsed = EndEntityCert::try_from(first).map_err(|error| bad(error.to_string()))?;
         let names = parsed.valid_dns_names().map(|name| name.to_ascii_lowercase().into()).collect();
         let validity =
-            Validity::of(first).ok_or_else(|| bad("it has no dates that can be read".to_owned()))?;
+            ValidityPeriod::of(first).ok_or_else(|| bad("it has no dates that can be read".to_owned()))?;
         let certified =
             CertifiedKey::from_der(chain, private_key, &provider()).map_err(|error| match error {
                 InconsistentKeys(KeyMismatch) => TlsError::Mismatch { cert: cert.clone(), key: key.clone() },
@@ -95,7 +100,7 @@ impl Certificate {
         Ok(Self { key: Arc::new(certified), validity, names, is_exposed: is_exposed(key) })
     }
 
-    /// Keys cannot be compared; but each was found to fit its certificate.
+    /// ApiKeyTable cannot be compared; but each was found to fit its certificate.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.key.cert == other.key.cert && self.is_exposed == other.is_exposed
     }
@@ -105,7 +110,7 @@ impl Certificate {
     }
 
     pub(super) fn warnings(&self, files: &CertificateFiles, now: Timestamp) -> Vec<Warning> {
-        let Validity { not_before, not_after } = self.validity;
+        let ValidityPeriod { not_before, not_after } = self.validity;
         let cert = || files.cert.clone();
         let exposed = self.is_exposed.then(|| Warning::Exposed { key: files.key.clone() });
         let end = if self.has_ended(now) {

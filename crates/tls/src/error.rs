@@ -26,7 +26,7 @@ pub enum TlsError {
     BadKey { file: PathBuf },
     #[error("{}: the key is not that of the certificate in {}; give the two that were made together", key.display(), cert.display())]
     Mismatch { cert: PathBuf, key: PathBuf },
-    #[error("{}: the certificate expired {}; renew it", file.display(), at(*not_after))]
+    #[error("{}: the certificate expired {}; renew it", file.display(), format_time(*not_after))]
     Expired { file: PathBuf, not_after: Timestamp },
     #[error("no certificate is named; give at least one with its key")]
     Empty,
@@ -50,7 +50,7 @@ pub enum HandshakeError {
 }
 
 /// A moment for people: `on 2026-11-16 at 04:12 UTC`.
-pub fn at(moment: Timestamp) -> String {
+pub fn format_time(moment: Timestamp) -> String {
     let seconds = i64::try_from(moment.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(seconds).map_or_else(
         |_| "at no time that can be told".to_owned(),

@@ -10,30 +10,30 @@
 pub mod access;
 pub mod acme;
 pub mod authority;
-mod caller;
 mod certificate;
-mod certificates;
+mod client;
 mod error;
-pub mod harmless;
+pub mod escape;
 mod pem;
 mod port;
 pub mod redirect;
 pub mod secrets;
 pub mod security;
+mod server_certificates;
 pub mod socket;
 #[cfg(test)]
 mod tests;
-mod trust;
+mod trust_stores;
 mod validity;
 pub mod workers;
 
-pub use caller::{caller, caller_of_one};
 pub use certificate::{CertificateFiles, Warning, is_exposed};
-pub use certificates::{Certificates, Renewal};
-pub use error::{HandshakeError, TlsError, at};
+pub use client::{client_with_ca, client_with_pinned_certificate};
+pub use error::{HandshakeError, TlsError, format_time};
 pub use port::{PortFiles, PortTls};
-pub use trust::{Trust, Trusted};
-pub use validity::Validity;
+pub use server_certificates::{ReloadOutcome, ServerCertificates};
+pub use trust_stores::{TrustStore, TrustStores};
+pub use validity::ValidityPeriod;
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
@@ -70,7 +70,7 @@ impl Protocol {
 
 /// What a handshake came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Negotiated {
+pub struct Negotiation {
     /// Otherwise it is HTTP/1.1, which is also what a client means that names nothing.
     pub is_http2: bool,
 }
@@ -81,7 +81,7 @@ pub struct Negotiated {
 /// Sessions are resumed by tickets, which the clients keep: ten thousand of them cost no memory here. Where
 /// clients show certificates none is resumed, since a ticket would outlive what was checked for it.
 pub fn server_config(
-    certificates: Arc<Certificates>,
+    certificates: Arc<ServerCertificates>,
     protocols: &[Protocol],
     only_tls13: bool,
     client_cas: Option<&Arc<RootCertStore>>,
@@ -126,7 +126,7 @@ pub async fn accept<IO: AsyncRead + AsyncWrite + Unpin>(
     io: IO,
     acceptor: &TlsAcceptor,
     patience: Duration,
-) -> Result<(TlsStream<IO>, Negotiated), HandshakeError> {
+) -> Result<(TlsStream<IO>, Negotiation), HandshakeError> {
     let shaken = tokio::time::timeout(patience, acceptor.accept(io)).await;
     let shaken =
         shaken.map_err(|_| HandshakeError::Late(patience)).and_then(|it| it.map_err(HandshakeError::Failed));
@@ -136,7 +136,7 @@ pub async fn accept<IO: AsyncRead + AsyncWrite + Unpin>(
         Ok(stream) if is_looked_at(&stream) => Err(HandshakeError::LookedAt),
         Ok(stream) => {
             let is_http2 = stream.get_ref().1.alpn_protocol() == Some(Protocol::Http2.name());
-            Ok((stream, Negotiated { is_http2 }))
+            Ok((stream, Negotiation { is_http2 }))
         }
         Err(error) => {
             tracing::debug!(%error, "no TLS handshake");
@@ -151,7 +151,7 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 /// As many random bytes as a key has.
-pub fn random() -> Result<[u8; 32], TlsError> {
+pub fn random_bytes() -> Result<[u8; 32], TlsError> {
     let mut bytes = [0; 32];
     let filled = provider().secure_random.fill(&mut bytes);
     filled.map_err(|_| rustls::Error::FailedToGetRandomBytes)?;

@@ -1,4 +1,4 @@
-//! Certificates and keys, read from files that somebody else may have written.
+//! ServerCertificates and keys, read from files that somebody else may have written.
 
 use super::TlsError;
 use rustls::pki_types::pem::{Error, PemObject};

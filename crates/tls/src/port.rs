@@ -2,7 +2,7 @@
 //! their files: a handshake takes what is in force when it begins, and connections that are open stay so.
 
 use super::certificate::{CertificateFiles, fingerprint};
-use super::{Certificates, Protocol, Renewal, TlsError, roots_of, server_config};
+use super::{Protocol, ReloadOutcome, ServerCertificates, TlsError, roots_of, server_config};
 use arc_swap::ArcSwap;
 use hivemind_core::Timestamp;
 use rustls::{RootCertStore, ServerConfig};
@@ -22,14 +22,14 @@ pub struct PortFiles {
 /// TLS on one port.
 #[derive(Debug)]
 pub struct PortTls {
-    certificates: Arc<Certificates>,
+    certificates: Arc<ServerCertificates>,
     protocols: &'static [Protocol],
     client_ca: Option<PathBuf>,
-    in_force: ArcSwap<InForce>,
+    in_force: ArcSwap<ActiveConfig>,
 }
 
 #[derive(Debug)]
-struct InForce {
+struct ActiveConfig {
     /// Whom callers have to come from.
     roots: Option<Arc<RootCertStore>>,
     config: Arc<ServerConfig>,
@@ -38,11 +38,11 @@ struct InForce {
 impl PortTls {
     /// Loads the files of a port that these protocols are spoken on.
     pub fn load(files: &PortFiles, protocols: &'static [Protocol], now: Timestamp) -> Result<Self, TlsError> {
-        let certificates = Arc::new(Certificates::load(vec![files.certificate.clone()], now)?);
+        let certificates = Arc::new(ServerCertificates::load(vec![files.certificate.clone()], now)?);
         let client_ca = files.client_ca.clone();
         let roots = client_ca.as_deref().map(roots_of).transpose()?.map(Arc::new);
         let config = server_config(Arc::clone(&certificates), protocols, false, roots.as_ref())?;
-        let in_force = ArcSwap::from_pointee(InForce { roots, config });
+        let in_force = ArcSwap::from_pointee(ActiveConfig { roots, config });
         Ok(Self { certificates, protocols, client_ca, in_force })
     }
 
@@ -56,13 +56,13 @@ impl PortTls {
         self.client_ca.is_some()
     }
 
-    pub const fn certificates(&self) -> &Arc<Certificates> {
+    pub const fn certificates(&self) -> &Arc<ServerCertificates> {
         &self.certificates
     }
 
     /// Puts in force what the file of the CA is now. One that cannot be used changes nothing.
-    pub fn reload_ca(&self) -> Renewal {
-        let Some(file) = &self.client_ca else { return Renewal::default() };
+    pub fn reload_ca(&self) -> ReloadOutcome {
+        let Some(file) = &self.client_ca else { return ReloadOutcome::default() };
         let renewed = roots_of(file).and_then(|roots| {
             if self.in_force.load().roots.as_ref().is_some_and(|before| before.roots == roots.roots) {
                 return Ok(false);
@@ -70,12 +70,12 @@ impl PortTls {
             let roots = Some(Arc::new(roots));
             let config =
                 server_config(Arc::clone(&self.certificates), self.protocols, false, roots.as_ref())?;
-            self.in_force.store(Arc::new(InForce { roots, config }));
+            self.in_force.store(Arc::new(ActiveConfig { roots, config }));
             Ok(true)
         });
         match renewed {
-            Ok(is_other) => Renewal { changed: usize::from(is_other), refused: Vec::new() },
-            Err(error) => Renewal { changed: 0, refused: vec![error] },
+            Ok(is_other) => ReloadOutcome { changed: usize::from(is_other), refused: Vec::new() },
+            Err(error) => ReloadOutcome { changed: 0, refused: vec![error] },
         }
     }
 

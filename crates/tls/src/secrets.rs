@@ -28,7 +28,7 @@ pub fn password(key: &str, path: &Path) -> anyhow::Result<String> {
     Ok(line.to_owned())
 }
 
-/// Certificates, in PEM.
+/// ServerCertificates, in PEM.
 pub fn certificate(key: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     read(key, path, Readers::Anybody)
 }

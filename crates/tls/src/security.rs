@@ -1,8 +1,8 @@
 //! `security`: secrets, and who may ask.
 
 use crate::{CertificateFiles, PortFiles};
-use hivemind_config::kind::PATH;
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::PATH;
 use std::path::PathBuf;
 
 /// Secrets, and who may ask.

@@ -12,12 +12,12 @@ const GENERALIZED_TIME: u8 = 0x18;
 
 /// The span in which a certificate counts, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Validity {
+pub struct ValidityPeriod {
     pub not_before: Timestamp,
     pub not_after: Timestamp,
 }
 
-impl Validity {
+impl ValidityPeriod {
     /// What a certificate in DER says; none if it is none.
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let (certificate, _) = element(certificate, SEQUENCE)?;

@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 /// A connection with its permit, and its share in the load of its thread.
-struct Dealt<C> {
+struct QueuedConnection<C> {
     connection: C,
     place: OwnedSemaphorePermit,
     load: Arc<()>,
@@ -18,7 +18,7 @@ struct Dealt<C> {
 
 struct Worker<C> {
     /// Unbounded, because the number of permits limits the connections.
-    inbox: mpsc::UnboundedSender<Dealt<C>>,
+    inbox: mpsc::UnboundedSender<QueuedConnection<C>>,
     load: Arc<()>,
 }
 
@@ -26,9 +26,9 @@ struct Worker<C> {
 pub struct Workers<C>(Vec<Worker<C>>);
 
 /// Signals that all threads have ended.
-pub struct Ended(mpsc::Receiver<()>);
+pub struct WorkerExit(mpsc::Receiver<()>);
 
-impl Ended {
+impl WorkerExit {
     pub async fn wait(mut self) {
         while self.0.recv().await.is_some() {}
     }
@@ -37,7 +37,7 @@ impl Ended {
 impl<C: Send + 'static> Workers<C> {
     /// Starts threads with this name. In each of them, `equip` creates the connection handler: it may hold data of
     /// that thread, and start tasks.
-    pub async fn start<E, A, F>(count: NonZeroUsize, name: &str, equip: E) -> io::Result<(Self, Ended)>
+    pub async fn start<E, A, F>(count: NonZeroUsize, name: &str, equip: E) -> io::Result<(Self, WorkerExit)>
     where
         E: Fn(usize) -> A + Clone + Send + 'static,
         A: Fn(C) -> F + 'static,
@@ -64,7 +64,7 @@ impl<C: Send + 'static> Workers<C> {
             starting.await.unwrap_or_else(|_| Err(io::Error::other("a thread ended during startup")))?;
             workers.push(Worker { inbox, load: Arc::default() });
         }
-        Ok((Self(workers), Ended(ended)))
+        Ok((Self(workers), WorkerExit(ended)))
     }
 
     /// Passes a connection to the thread with the fewest.
@@ -74,14 +74,14 @@ impl<C: Send + 'static> Workers<C> {
             tracing::error!("no thread is left to serve connections; restart the service");
             return;
         };
-        let dealt = Dealt { connection, place, load: Arc::clone(&idlest.load) };
+        let dealt = QueuedConnection { connection, place, load: Arc::clone(&idlest.load) };
         // If the thread ends between the check and this, the connection closes.
         let _ = idlest.inbox.send(dealt);
     }
 }
 
 /// Serves all connections of this thread.
-async fn work<C, A, F>(mut dealt: mpsc::UnboundedReceiver<Dealt<C>>, attend: A)
+async fn work<C, A, F>(mut dealt: mpsc::UnboundedReceiver<QueuedConnection<C>>, attend: A)
 where
     A: Fn(C) -> F,
     F: Future<Output = io::Result<()>> + 'static,
@@ -90,7 +90,7 @@ where
     loop {
         tokio::select! {
             next = dealt.recv() => {
-                let Some(Dealt { connection, place, load }) = next else { break };
+                let Some(QueuedConnection { connection, place, load }) = next else { break };
                 let attended = attend(connection);
                 connections.spawn_local(async move {
                     let served = attended.await;
@@ -98,7 +98,7 @@ where
                     served
                 });
             }
-            // Ended connections are removed immediately.
+            // WorkerExit connections are removed immediately.
             Some(ended) = connections.join_next() => note(ended),
         }
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A CA and a certificate for each of the three nodes, below certs/, by the image or by HIVEMIND=path/to/hivemind.
+# Creates a CA and a certificate for each of the three nodes in certs/, with the image or with HIVEMIND=path/to/hivemind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 hivemind() {

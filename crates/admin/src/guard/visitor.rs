@@ -4,7 +4,7 @@ use super::Reach;
 use super::lists::{is_for_all, is_for_callers, is_for_strangers, is_sent};
 use super::refusal::Refusal;
 use axum::http::Method;
-use hivemind_tls::access::Grant;
+use hivemind_tls::access::AccessGrant;
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) struct Visitor {
     /// Whether it may act as an operator: the port is open, or it has authenticated.
     pub(super) is_operator: bool,
     /// The permissions of its API key.
-    pub(crate) grant: Option<Arc<Grant>>,
+    pub(crate) grant: Option<Arc<AccessGrant>>,
     pub(crate) who: Who,
     /// Whether it may see clients and file names of this machine: not under a foreign host name.
     pub(crate) sees_clients: bool,
@@ -30,7 +30,7 @@ pub(crate) enum Who {
     /// An operator token.
     Token,
     /// An API key.
-    Key(Arc<Grant>),
+    Key(Arc<AccessGrant>),
     /// Only by the listener it came through.
     Place(Reach),
 }

@@ -4,7 +4,7 @@
 
 use super::name::CertifiedName;
 use hivemind_core::Timestamp;
-use hivemind_tls::Validity;
+use hivemind_tls::ValidityPeriod;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
@@ -42,7 +42,7 @@ pub enum CertsError {
     Unmade(#[from] rcgen::Error),
 }
 
-/// Validity period of a certificate.
+/// ValidityPeriod period of a certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct Term {
     pub now: Timestamp,
@@ -101,7 +101,7 @@ impl Authority {
             |file: &PathBuf, what| CertsError::BadCa { file: file.clone(), folder: folder.to_owned(), what };
         let bad_cert = || bad(&cert, "CA certificate");
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|_| bad_cert())?;
-        let validity = Validity::of(&der).ok_or_else(bad_cert)?;
+        let validity = ValidityPeriod::of(&der).ok_or_else(bad_cert)?;
         let key_pair = KeyPair::from_pem(&key_pem).map_err(|_| bad(&key, "private key"))?;
         let issuer = Issuer::from_ca_cert_der(&der, key_pair).map_err(|_| bad_cert())?;
         if validity.not_after < now {

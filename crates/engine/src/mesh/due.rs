@@ -26,13 +26,13 @@ impl Due {
     pub(super) fn description(self) -> String {
         match self {
             Self::Certificate(end) => {
-                let end = hivemind_tls::at(end);
+                let end = hivemind_tls::format_time(end);
                 format!("the mesh certificate expires {end}; create a new one with `hivemind certs node`")
             }
             Self::Ca(end) => format!(
                 "the mesh CA and all its certificates expire {}; create a new CA with `hivemind certs ca`, add its \
                  certificate to every `ca.crt`, then create new node certificates with `hivemind certs node`",
-                hivemind_tls::at(end)
+                hivemind_tls::format_time(end)
             ),
         }
     }

@@ -1,10 +1,10 @@
 //! `mesh`: settings of nodes that share limits without an external store.
 
 use super::name::NodeName;
-use hivemind_config::kind::{AMOUNT, BYTES, FLAG, HOST_PORT, Kind, LISTEN, MILLIS, NUMBER, PATH};
+use hivemind_config::form::Form;
 use hivemind_config::ports::clash;
-use hivemind_config::reading::Section;
-use hivemind_config::shape::Form;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{AMOUNT, BYTES, FLAG, HOST_PORT, LISTEN, MILLIS, NUMBER, PATH, ValueKind};
 use hivemind_core::OnUnreachable;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -64,14 +64,14 @@ pub struct MeshFiles {
     pub key: PathBuf,
 }
 
-const NODE_ID: Kind<Option<NodeName>> = Kind::text(
+const NODE_ID: ValueKind<Option<NodeName>> = ValueKind::text(
     "auto, or a name that is valid in a certificate: letters, digits, `-`, `_` and `.`",
     "node-1",
     |text| if text == "auto" { Some(None) } else { NodeName::parse(text).ok().map(Some) },
 )
 .called("name or `auto`", "names");
-const ADVERTISE: Kind<Advertise> =
-    Kind::text("auto, an IP address, or one with a port", "192.0.2.1:7946", |text| {
+const ADVERTISE: ValueKind<Advertise> =
+    ValueKind::text("auto, an IP address, or one with a port", "192.0.2.1:7946", |text| {
         let is_somewhere = |ip: &IpAddr| !ip.is_unspecified();
         match (text, text.parse::<IpAddr>(), text.parse::<SocketAddr>()) {
             ("auto", ..) => Some(Advertise::default()),
@@ -84,20 +84,23 @@ const ADVERTISE: Kind<Advertise> =
     })
     .written(Form::Pattern("^(auto|[0-9A-Fa-f.:]+|\\[[0-9A-Fa-f.:%]+\\]:[0-9]{1,5})$"))
     .called("ip, ip and port, or `auto`", "ips");
-const CLUSTER: Kind<String> = Kind::text("a text of at most 128 bytes", "shop", |text| {
+const CLUSTER: ValueKind<String> = ValueKind::text("a text of at most 128 bytes", "shop", |text| {
     let is_sound = !text.is_empty() && text.len() <= LONGEST_CLUSTER && !text.contains(char::is_control);
     is_sound.then(|| text.to_owned())
 });
 /// A name with an optional port.
-const DNS: Kind<String> =
-    Kind::text("a DNS name, with a port or without", "hivemind-mesh.shop.svc.cluster.local:7946", |text| {
+const DNS: ValueKind<String> = ValueKind::text(
+    "a DNS name, with a port or without",
+    "hivemind-mesh.shop.svc.cluster.local:7946",
+    |text| {
         let (host, port) = text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
         let is_host = !host.is_empty() && host.len() <= 253 && !host.contains([':', '/', ' ', '\t']);
         let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port != 0));
         (is_host && is_port).then(|| text.to_owned())
-    })
-    .written(Form::Pattern("^[^:/ \\t]+(:[0-9]{1,5})?$"))
-    .called("name, with a port or without", "names");
+    },
+)
+.written(Form::Pattern("^[^:/ \\t]+(:[0-9]{1,5})?$"))
+.called("name, with a port or without", "names");
 
 /// The listeners of `server` by their keys.
 pub type Listeners<'a> = &'a [(&'static str, SocketAddr)];

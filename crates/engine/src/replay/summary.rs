@@ -6,7 +6,7 @@ use super::recorded::Recorded;
 use super::timeline::Timeline;
 use super::top::Top;
 use hivemind_telemetry::redact;
-use hivemind_tls::harmless::harmless;
+use hivemind_tls::escape::escape_line;
 use std::fmt::{self, Write};
 
 const SHOWN: usize = 10;
@@ -42,7 +42,7 @@ pub(super) fn name_of<'e>(domain: &str, entries: impl Iterator<Item = (&'e str, 
     for (key, value) in entries {
         let _ = write!(name, " {key}={value}"); // Writing to a string cannot fail.
     }
-    harmless(&name, 80)
+    escape_line(&name, 80)
 }
 
 impl fmt::Display for Summary {

@@ -2,7 +2,7 @@
 
 use super::reader::{Fields, Reader};
 use crate::storage::OnError;
-use hivemind_config::document::Node;
+use hivemind_config::document::SpannedValue;
 use hivemind_core::{Budget, Consistency, Limit, LimitError, OnUnreachable, Period, Rate, Rule, Sharing};
 
 pub(super) const LIMIT_KEYS: &[&str] = &[
@@ -43,7 +43,7 @@ pub(super) const ALGORITHMS: [(&str, Algorithm); 3] = [
 ];
 
 /// Combines the limits into one rule. Also returns its `on_error`, which applies when the store is unavailable.
-pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<(Rule, Option<OnError>)> {
+pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[SpannedValue]) -> Option<(Rule, Option<OnError>)> {
     let mut rule: Option<Rule> = None;
     let (mut policy, mut sharing) = (None, Sharing::default());
     let mut sound = true;
@@ -150,7 +150,7 @@ fn names(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<(Option<String>
     Some((name, others))
 }
 
-fn budget(reader: &mut Reader<'_>, node: &Node, fields: &Fields<'_>) -> Option<Budget> {
+fn budget(reader: &mut Reader<'_>, node: &SpannedValue, fields: &Fields<'_>) -> Option<Budget> {
     if reader.flag(fields, "unlimited") {
         if let Some(unit) = fields.get("unit") {
             let cause = "an unlimited rule has no unit";
@@ -217,7 +217,7 @@ fn multiplied(error: LimitError) -> (String, &'static str) {
     }
 }
 
-fn unit(reader: &mut Reader<'_>, node: &Node, fields: &Fields<'_>) -> Option<Period> {
+fn unit(reader: &mut Reader<'_>, node: &SpannedValue, fields: &Fields<'_>) -> Option<Period> {
     let remedy = format!("one of: {}", UNITS.map(|(name, _)| name).join(", "));
     let Some(unit) = fields.get("unit") else {
         reader.problem(Some(node.span.clone()), "the limit has no `unit`", remedy);

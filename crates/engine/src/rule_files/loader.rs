@@ -3,7 +3,7 @@
 use super::rule_file;
 use crate::ruleset::Ruleset;
 use hivemind_config::bounded_file::read_bounded;
-use hivemind_config::problem::{Problem, Problems, Source};
+use hivemind_config::problem::{Problem, Problems, SourceText};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub struct LoadedRules {
 }
 
 /// The texts of all rule files, read once, so that the compared and the parsed text are the same.
-pub struct RuleTexts(Vec<Arc<Source>>);
+pub struct RuleTexts(Vec<Arc<SourceText>>);
 
 impl RuleTexts {
     /// Reads the file at `path`, or all rule files of a folder.
@@ -37,7 +37,7 @@ impl RuleTexts {
         let (mut texts, mut problems) = (Vec::new(), Vec::new());
         for file in files {
             match read_bounded(&file, LARGEST) {
-                Ok(text) => texts.push(Arc::new(Source { name: file.display().to_string(), text })),
+                Ok(text) => texts.push(Arc::new(SourceText { name: file.display().to_string(), text })),
                 Err(error) => problems.push(unreadable(&file, &error)),
             }
         }
@@ -46,7 +46,7 @@ impl RuleTexts {
 
     /// Builds the value from names and texts.
     pub fn of(files: impl Iterator<Item = (String, String)>) -> Self {
-        Self(files.map(|(name, text)| Arc::new(Source { name, text })).collect())
+        Self(files.map(|(name, text)| Arc::new(SourceText { name, text })).collect())
     }
 
     /// A fingerprint that is equal for equal names and texts.
@@ -84,7 +84,7 @@ pub fn load_rules(path: &Path, merge_domains: bool) -> Result<LoadedRules, Probl
 
 /// Parses the rules of one file with this name and text.
 pub fn parse_rules(name: &str, text: &str) -> Result<LoadedRules, Problems> {
-    let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
+    let source = Arc::new(SourceText { name: name.to_owned(), text: text.to_owned() });
     let (mut ruleset, mut problems) = (Ruleset::default(), Vec::new());
     rule_file::read(&source, &mut ruleset, &mut problems);
     loaded(ruleset, problems)
@@ -137,7 +137,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
 
 /// A problem with a file or folder as a whole.
 fn about(path: &Path, cause: &str, remedy: &str) -> Problem {
-    let source = Arc::new(Source { name: path.display().to_string(), text: String::new() });
+    let source = Arc::new(SourceText { name: path.display().to_string(), text: String::new() });
     Problem::new(&source, None, cause, remedy)
 }
 

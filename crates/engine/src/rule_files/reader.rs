@@ -2,24 +2,24 @@
 
 use super::rule_file::home_of;
 use crate::ruleset::Place;
-use hivemind_config::document::{Node, Value};
-use hivemind_config::problem::{Problem, Source};
-use hivemind_config::words::{is_no, is_yes, remedy_for_unknown};
+use hivemind_config::document::{SpannedValue, Value};
+use hivemind_config::problem::{Problem, SourceText};
+use hivemind_config::spelling::{is_no, is_yes, remedy_for_unknown};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The entries of one map.
-pub(super) struct Fields<'a>(Vec<(&'a str, &'a Node)>);
+pub(super) struct Fields<'a>(Vec<(&'a str, &'a SpannedValue)>);
 
 impl<'a> Fields<'a> {
-    pub(super) fn get(&self, key: &str) -> Option<&'a Node> {
+    pub(super) fn get(&self, key: &str) -> Option<&'a SpannedValue> {
         self.0.iter().find(|(known, _)| *known == key).map(|(_, node)| *node)
     }
 }
 
 /// Walks a document and collects its problems.
 pub(super) struct Reader<'a> {
-    source: &'a Arc<Source>,
+    source: &'a Arc<SourceText>,
     problems: &'a mut Vec<Problem>,
     file: Arc<str>,
     /// Offset and line of the previous lookup. Lookups follow the order of the file, so counting continues there.
@@ -27,7 +27,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(source: &'a Arc<Source>, problems: &'a mut Vec<Problem>) -> Self {
+    pub(super) fn new(source: &'a Arc<SourceText>, problems: &'a mut Vec<Problem>) -> Self {
         Self { source, problems, file: source.name.as_str().into(), line: (0, 1) }
     }
 
@@ -51,7 +51,12 @@ impl<'a> Reader<'a> {
 
     /// The entries of a map that has only these keys. A key that belongs to another level
     /// is a warning, because the reference service accepts it anywhere.
-    pub(super) fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
+    pub(super) fn fields<'n>(
+        &mut self,
+        node: &'n SpannedValue,
+        what: &str,
+        known: &[&str],
+    ) -> Option<Fields<'n>> {
         let Value::Map(pairs) = &node.value else {
             let cause = format!("{what} is a map, and this is {}", node.value.kind());
             self.problem(
@@ -96,7 +101,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A text exactly as written, without YAML's type conversion.
-    pub(super) fn text(&mut self, node: &Node, key: &str) -> Option<String> {
+    pub(super) fn text(&mut self, node: &SpannedValue, key: &str) -> Option<String> {
         match &node.value {
             Value::Null => Some(String::new()),
             Value::Scalar { text, plain: true } if is_fraction(text) => {
@@ -118,7 +123,7 @@ impl<'a> Reader<'a> {
         fields.get(key).map_or_else(|| Some(String::new()), |node| self.text(node, key))
     }
 
-    pub(super) fn number(&mut self, node: &Node, key: &str) -> Option<u32> {
+    pub(super) fn number(&mut self, node: &SpannedValue, key: &str) -> Option<u32> {
         let text = match &node.value {
             Value::Scalar { text, plain: true } => text.as_str(),
             Value::Scalar { text, plain: false } => {
@@ -155,7 +160,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The items of a list; an absent value is an empty list.
-    pub(super) fn items<'n>(&mut self, node: &'n Node, key: &str) -> &'n [Node] {
+    pub(super) fn items<'n>(&mut self, node: &'n SpannedValue, key: &str) -> &'n [SpannedValue] {
         match &node.value {
             Value::List(items) => items,
             Value::Null => &[],

@@ -2,14 +2,14 @@
 
 use super::reader::Reader;
 use crate::ruleset::{Quota, Response};
-use hivemind_config::document::{Node, Value};
+use hivemind_config::document::{SpannedValue, Value};
 use std::time::Duration;
 
 pub(super) const RESPONSE_KEYS: &[&str] = &["headers", "request_headers", "raw_body", "quota"];
 pub(super) const QUOTA_KEYS: &[&str] = &["id", "valid_for"];
 
 /// Reads the section; reports invalid parts and skips them.
-pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Response {
+pub(super) fn read(reader: &mut Reader<'_>, node: &SpannedValue) -> Response {
     let Some(fields) = reader.fields(node, "`response`", RESPONSE_KEYS) else { return Response::default() };
     let mut headers = |key| fields.get(key).map(|node| headers(reader, node, key)).unwrap_or_default();
     let (for_client, for_upstream) = (headers("headers"), headers("request_headers"));
@@ -21,7 +21,7 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Response {
     }
 }
 
-fn headers(reader: &mut Reader<'_>, node: &Node, key: &str) -> Vec<(String, String)> {
+fn headers(reader: &mut Reader<'_>, node: &SpannedValue, key: &str) -> Vec<(String, String)> {
     let Value::Map(pairs) = &node.value else {
         let cause = format!("`{key}` is a map of header names and values, and this is {}", node.value.kind());
         reader.problem(Some(node.span.clone()), cause, format!("write `{key}: {{x-plan: gold}}`"));
@@ -45,7 +45,7 @@ fn headers(reader: &mut Reader<'_>, node: &Node, key: &str) -> Vec<(String, Stri
     headers
 }
 
-fn quota(reader: &mut Reader<'_>, node: &Node) -> Option<Quota> {
+fn quota(reader: &mut Reader<'_>, node: &SpannedValue) -> Option<Quota> {
     let fields = reader.fields(node, "`quota`", QUOTA_KEYS)?;
     let id = reader.optional_text(&fields, "id")?;
     let valid_for = match fields.get("valid_for") {
@@ -56,7 +56,7 @@ fn quota(reader: &mut Reader<'_>, node: &Node) -> Option<Quota> {
 }
 
 /// A duration such as `500ms`, `60s`, `5m`, `1h` or `1d`.
-fn duration(reader: &mut Reader<'_>, node: &Node, key: &str) -> Option<Duration> {
+fn duration(reader: &mut Reader<'_>, node: &SpannedValue, key: &str) -> Option<Duration> {
     let text = reader.text(node, key)?;
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);

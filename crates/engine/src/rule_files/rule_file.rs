@@ -12,8 +12,8 @@ use super::response_reader;
 use crate::ruleset::{Extras, Ruleset, StatPart, StatPath, joined};
 use crate::storage::OnError;
 use hivemind_config::document;
-use hivemind_config::document::Node;
-use hivemind_config::problem::{Problem, Source};
+use hivemind_config::document::SpannedValue;
+use hivemind_config::problem::{Problem, SourceText};
 use hivemind_core::store::Mode;
 use hivemind_core::{Matcher, Rule, RuleError};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(super) fn home_of(key: &str) -> Option<&'static str> {
 
 /// Reads one file into `ruleset` and adds its mistakes to `problems`.
 pub(super) fn read(
-    source: &Arc<Source>,
+    source: &Arc<SourceText>,
     ruleset: &mut Ruleset,
     problems: &mut Vec<Problem>,
 ) -> Option<String> {
@@ -109,7 +109,7 @@ impl Tree<'_> {
 }
 
 impl Reader<'_> {
-    fn descriptors(&mut self, node: &Node, tree: &mut Tree<'_>) {
+    fn descriptors(&mut self, node: &SpannedValue, tree: &mut Tree<'_>) {
         if tree.path.len() >= DEEPEST {
             let cause = format!("descriptors are nested deeper than {DEEPEST} levels");
             self.problem(
@@ -124,7 +124,7 @@ impl Reader<'_> {
         }
     }
 
-    fn descriptor(&mut self, node: &Node, tree: &mut Tree<'_>) {
+    fn descriptor(&mut self, node: &SpannedValue, tree: &mut Tree<'_>) {
         let Some(fields) = self.fields(node, "a descriptor", DESCRIPTOR_KEYS) else { return };
         let Some((matcher, level)) = self.matcher(node, &fields) else { return };
         let (rule, on_error) = self.rule(&fields).unzip();
@@ -155,7 +155,7 @@ impl Reader<'_> {
         tree.stat.pop();
     }
 
-    fn metadata(&mut self, node: &Node) -> Option<serde_json::Value> {
+    fn metadata(&mut self, node: &SpannedValue) -> Option<serde_json::Value> {
         let value = node.to_json();
         if !value.is_object() {
             let cause = format!("`metadata` is a map, and this is {}", node.value.kind());
@@ -165,7 +165,7 @@ impl Reader<'_> {
         Some(value)
     }
 
-    fn matcher(&mut self, node: &Node, fields: &Fields<'_>) -> Option<(Matcher, StatLevel)> {
+    fn matcher(&mut self, node: &SpannedValue, fields: &Fields<'_>) -> Option<(Matcher, StatLevel)> {
         let key = self.optional_text(fields, "key")?;
         if key.is_empty() {
             let place = fields.get("key").unwrap_or(node);

@@ -6,8 +6,8 @@ pub use redis_url::RedisUrl;
 
 use super::OnError;
 use crate::mesh::MeshSection;
-use hivemind_config::kind::{AMOUNT, FLAG, MILLIS, PATH, WORD};
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{AMOUNT, FLAG, MILLIS, PATH, WORD};
 use hivemind_redis::Prefix;
 use redis_url::REDIS_URL;
 use std::num::NonZeroU32;

@@ -1,7 +1,7 @@
 //! API key check of calls. A proxy sends one key with all calls of a connection: the first call looks it up, later
 //! calls are compared with it, without allocation or hashing.
 
-use hivemind_tls::access::{ApiKeys, Grant, KEY_HEADER};
+use hivemind_tls::access::{AccessGrant, ApiKeys, KEY_HEADER};
 use http::HeaderMap;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ pub(super) struct VerifiedKey {
     sent: Box<[u8]>,
     /// The generation of the key set that contained it.
     generation: u64,
-    pub(super) grant: Arc<Grant>,
+    pub(super) grant: Arc<AccessGrant>,
 }
 
 /// The verified key of one connection.
@@ -66,11 +66,13 @@ fn is_same(cached: &[u8], sent: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hivemind_tls::access::{Digest, line};
+    use hivemind_tls::access::{SecretDigest, format_key_line};
     use http::HeaderValue;
 
     fn keys(folder: &std::path::Path, of: &[(&str, &str)]) -> std::path::PathBuf {
-        let line = |(name, key): &(&str, &str)| line(name, Digest::of(key.as_bytes()).unwrap(), &[]);
+        let line = |(name, key): &(&str, &str)| {
+            format_key_line(name, SecretDigest::of(key.as_bytes()).unwrap(), &[])
+        };
         let path = folder.join("keys");
         std::fs::write(&path, of.iter().map(line).collect::<Vec<_>>().join("\n")).unwrap();
         path

@@ -13,7 +13,7 @@ use hivemind_core::Timestamp;
 use hivemind_core::store::Store;
 use hivemind_telemetry::Frontend;
 use hivemind_telemetry::trace::DecisionSpan;
-use hivemind_tls::access::{ApiKeys, Grant};
+use hivemind_tls::access::{AccessGrant, ApiKeys};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
@@ -66,7 +66,7 @@ impl<S: Store> GrpcWorker<S> {
     fn try_respond(
         &self,
         message: &[u8],
-        grant: Option<&Grant>,
+        grant: Option<&AccessGrant>,
         span: Option<&mut DecisionSpan>,
     ) -> Option<Result<Bytes, CallError>> {
         let mut scratch = self.scratch.borrow_mut();
@@ -112,7 +112,7 @@ fn end_span<T>(span: Option<DecisionSpan>, result: Result<T, Status>) -> Result<
     result
 }
 
-fn grant(key: Option<&Rc<VerifiedKey>>) -> Option<&Grant> {
+fn grant(key: Option<&Rc<VerifiedKey>>) -> Option<&AccessGrant> {
     key.map(|key| &*key.grant)
 }
 

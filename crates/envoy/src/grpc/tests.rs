@@ -18,7 +18,7 @@ use hivemind_engine::storage::{OnError, Storage};
 use hivemind_engine::testing::options;
 use hivemind_telemetry::Stats;
 use hivemind_tls::socket::Socket;
-use hivemind_tls::workers::Ended;
+use hivemind_tls::workers::WorkerExit;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ struct TestServer {
     address: SocketAddr,
     store: Arc<ScriptedStore>,
     stop: watch::Sender<bool>,
-    ended: Ended,
+    ended: WorkerExit,
 }
 
 impl TestServer {

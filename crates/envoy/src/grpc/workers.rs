@@ -8,7 +8,7 @@ use hivemind_tls as tls;
 use hivemind_tls::PortTls;
 use hivemind_tls::access::ApiKeys;
 use hivemind_tls::socket::Socket;
-use hivemind_tls::workers::{Ended, Workers};
+use hivemind_tls::workers::{WorkerExit, Workers};
 use std::io;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
@@ -47,7 +47,7 @@ pub async fn start_workers<S: Store + 'static>(
     auth: &CallerAuth,
     timeouts: GrpcTimeouts,
     stopped: &watch::Receiver<bool>,
-) -> io::Result<(Workers<Socket>, Ended)> {
+) -> io::Result<(Workers<Socket>, WorkerExit)> {
     let (service, routes, auth, stopped) = (service.clone(), routes.clone(), auth.clone(), stopped.clone());
     let new_worker = move |_| {
         let worker = GrpcWorker::new(service.clone(), routes.clone(), auth.keys.clone(), timeouts.call);

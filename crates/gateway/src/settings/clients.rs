@@ -2,8 +2,8 @@
 
 use super::kinds::{COOKIE, FORWARDING, STEP};
 use super::{Clients, Forwarding, IdentityStep};
-use hivemind_config::kind::{FLAG, IPV6_PREFIX, NETWORK, NUMBER};
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{FLAG, IPV6_PREFIX, NETWORK, NUMBER};
 
 /// Maximum number of proxies that are followed in a forwarding chain.
 const MOST_HOPS: u32 = 32;

@@ -3,9 +3,9 @@
 use super::Listeners;
 use super::kinds::{HEAD_BYTES, HEAD_COUNT, LIMIT_HEADERS, LISTEN_AT, LOG};
 use super::{Front, LimitHeaders, LogTarget, Tls, clients, tls};
-use hivemind_config::kind::{COUNT, SPAN, count_up_to};
 use hivemind_config::ports::clash;
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{COUNT, SPAN, count_up_to};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::time::Duration;

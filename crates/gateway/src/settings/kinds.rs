@@ -3,9 +3,9 @@
 use super::{
     ForwardedHeaders, Forwarding, HostHeader, IdentityStep, LimitHeaders, LogTarget, OnLimit, Upstream,
 };
-use hivemind_config::kind::{HttpPath, Kind, bytes, duration, patterns};
-use hivemind_config::shape::Form;
-use hivemind_config::words::is_no;
+use hivemind_config::form::Form;
+use hivemind_config::spelling::is_no;
+use hivemind_config::value_kind::{HttpPath, ValueKind, bytes, duration, patterns};
 use hivemind_tls::authority;
 use http::uri::{Scheme, Uri};
 use std::net::Ipv6Addr;
@@ -27,41 +27,49 @@ pub(super) const FORWARDED_HEADERS: &[(&str, ForwardedHeaders)] = &[
 pub(super) const ON_LIMIT: &[(&str, OnLimit)] =
     &[("http429", OnLimit::Http429), ("close_4429", OnLimit::Close4429)];
 
-pub(super) const LISTEN_AT: Kind<std::net::SocketAddr> =
-    Kind::text("an IP address and a port, 0.0.0.0 or [::] for all addresses", "0.0.0.0:10080", |text| {
+pub(super) const LISTEN_AT: ValueKind<std::net::SocketAddr> =
+    ValueKind::text("an IP address and a port, 0.0.0.0 or [::] for all addresses", "0.0.0.0:10080", |text| {
         text.parse().ok()
     })
     .written(Form::Pattern(patterns::LISTEN))
     .called("ip and port", "ips and ports");
-pub(super) const MAX_BODY: Kind<Option<u64>> =
-    Kind::text("a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB), or off", "10MB", |text| {
+pub(super) const MAX_BODY: ValueKind<Option<u64>> = ValueKind::text(
+    "a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB), or off",
+    "10MB",
+    |text| {
         if is_no(text) { Some(None) } else { bytes(text).map(Some) }
-    })
-    .written(Form::PatternOrOff(patterns::BYTES))
-    .called("size or `off`", "sizes");
+    },
+)
+.written(Form::PatternOrOff(patterns::BYTES))
+.called("size or `off`", "sizes");
 /// hyper reads a head into a buffer of at least 8 KiB.
-pub(super) const HEAD_BYTES: Kind<usize> = Kind::text("a size from 8KiB to 1MiB", "32KiB", |text| {
-    let size = bytes(text).filter(|size| (8 << 10..=1 << 20).contains(size))?;
-    usize::try_from(size).ok()
-})
-.written(Form::Pattern(patterns::BYTES))
-.called("size", "sizes");
-pub(super) const HEAD_COUNT: Kind<usize> = Kind::bare("a whole number from 1 to 1000", "100", |text| {
-    text.parse().ok().filter(|count| (1..=1_000).contains(count))
-})
-.written(Form::Whole(1, 1_000));
-pub(super) const SPAN_OR_OFF: Kind<Option<Duration>> =
-    Kind::text("a duration above 0 with its unit (ms, s, m, h or d), at most 365d, or off", "60s", |text| {
-        match duration(text) {
-            _ if is_no(text) => Some(None),
-            Some(span) if !span.is_zero() => Some(Some(span)),
-            _ => None,
-        }
+pub(super) const HEAD_BYTES: ValueKind<usize> =
+    ValueKind::text("a size from 8KiB to 1MiB", "32KiB", |text| {
+        let size = bytes(text).filter(|size| (8 << 10..=1 << 20).contains(size))?;
+        usize::try_from(size).ok()
     })
-    .written(Form::PatternOrOff(patterns::SPAN))
-    .called("duration or `off`", "durations");
-pub(super) const LOG: Kind<Option<LogTarget>> =
-    Kind::text("off, stdout, or the path of a file", "/var/log/hivemind/refused.log", |text| match text {
+    .written(Form::Pattern(patterns::BYTES))
+    .called("size", "sizes");
+pub(super) const HEAD_COUNT: ValueKind<usize> =
+    ValueKind::bare("a whole number from 1 to 1000", "100", |text| {
+        text.parse().ok().filter(|count| (1..=1_000).contains(count))
+    })
+    .written(Form::Whole(1, 1_000));
+pub(super) const SPAN_OR_OFF: ValueKind<Option<Duration>> = ValueKind::text(
+    "a duration above 0 with its unit (ms, s, m, h or d), at most 365d, or off",
+    "60s",
+    |text| match duration(text) {
+        _ if is_no(text) => Some(None),
+        Some(span) if !span.is_zero() => Some(Some(span)),
+        _ => None,
+    },
+)
+.written(Form::PatternOrOff(patterns::SPAN))
+.called("duration or `off`", "durations");
+pub(super) const LOG: ValueKind<Option<LogTarget>> = ValueKind::text(
+    "off, stdout, or the path of a file",
+    "/var/log/hivemind/refused.log",
+    |text| match text {
         "stdout" => Some(Some(LogTarget::Stdout)),
         text if is_no(text) => Some(None),
         // Otherwise `on` or `true` would be a file of that name.
@@ -69,11 +77,12 @@ pub(super) const LOG: Kind<Option<LogTarget>> =
             Some(Some(LogTarget::File(PathBuf::from(text))))
         }
         _ => None,
-    })
-    .written(Form::PatternOrOff("^(stdout|.*[/.].*)$"))
-    .called("`off`, `stdout` or path", "paths");
-pub(super) const FORWARDING: Kind<Forwarding> =
-    Kind::text("x-forwarded-for or forwarded", "x-forwarded-for", |text| {
+    },
+)
+.written(Form::PatternOrOff("^(stdout|.*[/.].*)$"))
+.called("`off`, `stdout` or path", "paths");
+pub(super) const FORWARDING: ValueKind<Forwarding> =
+    ValueKind::text("x-forwarded-for or forwarded", "x-forwarded-for", |text| {
         match text.to_ascii_lowercase().as_str() {
             "x-forwarded-for" => Some(Forwarding::XForwardedFor),
             "forwarded" => Some(Forwarding::Forwarded),
@@ -84,8 +93,8 @@ pub(super) const FORWARDING: Kind<Forwarding> =
         "^([Xx]-[Ff][Oo][Rr][Ww][Aa][Rr][Dd][Ee][Dd]-[Ff][Oo][Rr]|[Ff][Oo][Rr][Ww][Aa][Rr][Dd][Ee][Dd])$",
     ))
     .called("`x-forwarded-for`, `forwarded`", "headers");
-pub(super) const STEP: Kind<IdentityStep> =
-    Kind::text("session, bearer, api_key or ip", "bearer, ip", |text| match text {
+pub(super) const STEP: ValueKind<IdentityStep> =
+    ValueKind::text("session, bearer, api_key or ip", "bearer, ip", |text| match text {
         "session" => Some(IdentityStep::Session),
         "bearer" => Some(IdentityStep::Bearer),
         "api_key" => Some(IdentityStep::ApiKey),
@@ -93,51 +102,51 @@ pub(super) const STEP: Kind<IdentityStep> =
         _ => None,
     })
     .written(Form::Words(&["session", "bearer", "api_key", "ip"]));
-pub(super) const COOKIE: Kind<String> =
-    Kind::text("the name of a cookie: letters, digits, `-` and `_`", "hivemind_session", |text| {
+pub(super) const COOKIE: ValueKind<String> =
+    ValueKind::text("the name of a cookie: letters, digits, `-` and `_`", "hivemind_session", |text| {
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         (!text.is_empty() && text.len() <= 256 && text.bytes().all(is_token)).then(|| text.to_owned())
     })
     .called("cookie name", "cookie names");
 /// It is sent in headers and is part of counter names.
-pub(super) const ID: Kind<String> =
-    Kind::text("a name of 1 to 64 letters, digits, `-`, `_` and `.`", "users", |text| {
+pub(super) const ID: ValueKind<String> =
+    ValueKind::text("a name of 1 to 64 letters, digits, `-`, `_` and `.`", "users", |text| {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
         ((1..=64).contains(&text.len()) && text.bytes().all(is_plain)).then(|| text.to_owned())
     })
     .called("name", "names");
-pub(super) const HOST: Kind<String> = Kind::text(
+pub(super) const HOST: ValueKind<String> = ValueKind::text(
     "the name of a host without a port, or `*.` and a name for all below it",
     "users.example.org",
     host,
 )
 .called("host", "hosts");
-pub(super) const PREFIX: Kind<String> =
-    Kind::text("a path from `/` on, without `//`, `.` or `..` in it", "/users", prefix)
+pub(super) const PREFIX: ValueKind<String> =
+    ValueKind::text("a path from `/` on, without `//`, `.` or `..` in it", "/users", prefix)
         .written(Form::Pattern("^/\\S*$"))
         .called("path of a URL", "paths of URLs");
-pub(super) const PATTERN: Kind<String> =
-    Kind::text("a path from `/` on, where `{name}` is any part", "/users/{id}", |text| {
+pub(super) const PATTERN: ValueKind<String> =
+    ValueKind::text("a path from `/` on, where `{name}` is any part", "/users/{id}", |text| {
         let is_plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\' | b'?' | b'#');
         (text.starts_with('/') && text.bytes().all(is_plain)).then(|| text.to_owned())
     })
     .written(Form::Pattern("^/\\S*$"))
     .called("path of a URL", "paths of URLs");
-pub(super) const METHOD: Kind<String> = Kind::text("an HTTP method", "POST", |text| {
+pub(super) const METHOD: ValueKind<String> = ValueKind::text("an HTTP method", "POST", |text| {
     let sound = (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphabetic());
     sound.then(|| text.to_ascii_uppercase())
 })
 .written(Form::Pattern("^[A-Za-z]{1,32}$"))
 .called("method", "methods");
-pub(super) const UPSTREAM: Kind<Upstream> = Kind::text(
+pub(super) const UPSTREAM: ValueKind<Upstream> = ValueKind::text(
     "a server URL, `http://` or `https://` with host and port and without a path",
     "http://127.0.0.1:3000",
     upstream,
 )
 .written(Form::Pattern("^https?://[^/?#@\\s]+/?$"))
 .called("URL", "URLs");
-pub(super) const HOST_HEADER: Kind<HostHeader> =
-    Kind::text("keep, upstream, or the name of a host", "keep", |text| match text {
+pub(super) const HOST_HEADER: ValueKind<HostHeader> =
+    ValueKind::text("keep, upstream, or the name of a host", "keep", |text| match text {
         "keep" => Some(HostHeader::Keep),
         "upstream" => Some(HostHeader::Upstream),
         text => authority::host(text).map(|_| HostHeader::Set(text.to_owned())),

@@ -1,7 +1,7 @@
 //! Reader of one limit; each level of the file may set only some of its fields.
 
-use hivemind_config::kind::{AMOUNT, FLAG, NUMBER, SPAN};
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{AMOUNT, FLAG, NUMBER, SPAN};
 use hivemind_tower::{Algorithm, PartialLimit};
 
 const ALGORITHMS: &[(&str, Algorithm)] = &[

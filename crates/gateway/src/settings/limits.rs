@@ -1,7 +1,7 @@
 //! Conversion of a routing's limits into those of `hivemind-tower`, and their validation.
 
 use super::{EndpointSettings, IpGuard, OnLimit, Platform, Routing, ServiceSettings, WebSocketSettings};
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
 use hivemind_core::LimitError;
 use hivemind_tower::error::LimitsError;
 use hivemind_tower::{LimitKind, Limits, ServiceLimits};

@@ -1,8 +1,8 @@
 //! `gateway.platform`: defaults of all services.
 
 use super::{IpGuard, Platform, limit, websocket};
-use hivemind_config::kind::{AMOUNT, FLAG};
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{AMOUNT, FLAG};
 use std::num::NonZeroU32;
 
 pub(super) fn read(mut section: Section<'_, '_>) -> Platform {

@@ -7,8 +7,8 @@ use super::{
     EndpointSettings, ForwardedHeaders, HostHeader, Platform, ServiceSettings, Timeouts, limit, limits,
     websocket,
 };
-use hivemind_config::kind::{FLAG, PATH, SPAN};
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{FLAG, PATH, SPAN};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use super::Tls;
 use super::kinds::LISTEN_AT;
-use hivemind_config::kind::PATH;
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::PATH;
 use hivemind_tls::CertificateFiles;
 use hivemind_tls::acme::settings as acme;
 use std::path::PathBuf;

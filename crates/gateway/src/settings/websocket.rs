@@ -2,8 +2,8 @@
 
 use super::kinds::{ON_LIMIT, PATTERN};
 use super::{WebSocketLimit, WebSocketSettings, limit};
-use hivemind_config::kind::{AMOUNT, FLAG};
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{AMOUNT, FLAG};
 
 pub(super) fn read(mut section: Section<'_, '_>) -> WebSocketSettings {
     let mut of = |key: &str| {

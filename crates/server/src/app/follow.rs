@@ -6,7 +6,7 @@ use crate::reload::{ConfigurationFile, Follower, KeyFiles, LOOKS_EVERY, PutInFor
 use crate::settings::Settings;
 use hivemind_admin::{ReloadRequest, Reloads};
 use hivemind_gateway::Gateway;
-use hivemind_tls::{Certificates, Trust};
+use hivemind_tls::{ServerCertificates, TrustStores};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -75,7 +75,7 @@ fn follow_configuration(
     let loaded = Some(origin.loaded.fingerprint);
     let followed = ConfigurationFile {
         configuration: origin.configuration,
-        seen: origin.loaded.leaves.clone(),
+        seen: origin.loaded.value_hashes.clone(),
         started: origin.loaded,
         log: Arc::clone(&shared.log),
         gateway: gateway.map(put_in_force),
@@ -90,8 +90,8 @@ fn follow_configuration(
 fn follow_tls(
     settings: &Settings,
     shared: &Shared,
-    trust: Arc<Trust>,
-    certificates: Option<Arc<Certificates>>,
+    trust: Arc<TrustStores>,
+    certificates: Option<Arc<ServerCertificates>>,
     requests: mpsc::Receiver<ReloadRequest>,
 ) {
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));

@@ -17,9 +17,9 @@ use hivemind_gateway::Limiting;
 use hivemind_gateway::settings;
 use hivemind_telemetry::trace::Tracer;
 use hivemind_tls as tls;
-use hivemind_tls::Certificates;
+use hivemind_tls::ServerCertificates;
 use hivemind_tls::acme::Renewal;
-use hivemind_tls::workers::{Ended, Workers};
+use hivemind_tls::workers::{WorkerExit, Workers};
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
@@ -43,11 +43,11 @@ async fn redirect_all(mut listener: LimitedListener<Tcp>, https_port: u16, gate:
 pub(super) struct GatewayServer {
     pub(super) gateway: Arc<Gateway>,
     /// None without TLS.
-    pub(super) certificates: Option<Arc<Certificates>>,
+    pub(super) certificates: Option<Arc<ServerCertificates>>,
     workers: Workers<Arrival>,
     listener: LimitedListener<Tcp>,
     crowd: Crowd,
-    ended: Ended,
+    ended: WorkerExit,
 }
 
 impl GatewayServer {
@@ -104,7 +104,7 @@ impl GatewayServer {
 /// The parts of the gateway that follow files.
 pub(super) struct GatewayHandles {
     pub(super) gateway: Arc<Gateway>,
-    pub(super) certificates: Option<Arc<Certificates>>,
+    pub(super) certificates: Option<Arc<ServerCertificates>>,
     /// Certificate renewal with ACME; starts when this process owns the port alone.
     pub(super) renewal: Option<Renewal>,
 }

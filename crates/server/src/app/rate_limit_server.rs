@@ -12,7 +12,7 @@ use hivemind_envoy::grpc::{self, CallerAuth, GrpcTimeouts};
 use hivemind_envoy::proto::DESCRIPTORS;
 use hivemind_envoy::rls::RateLimitService;
 use hivemind_tls::socket::Socket;
-use hivemind_tls::workers::{Ended, Workers};
+use hivemind_tls::workers::{WorkerExit, Workers};
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The running rate limit service.
 pub(super) struct RateLimitServer {
     reporter: HealthReporter,
-    ended: Ended,
+    ended: WorkerExit,
 }
 
 /// Starts to answer calls on these sockets; returns `None` without a socket.
@@ -105,7 +105,7 @@ async fn start_workers(
     shared: &Shared,
     routes: &Routes,
     stopped: &watch::Receiver<bool>,
-) -> anyhow::Result<(Arc<Workers<Socket>>, Ended)> {
+) -> anyhow::Result<(Arc<Workers<Socket>>, WorkerExit)> {
     let calls = &settings.server.calls;
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let timeouts = GrpcTimeouts {

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use hivemind_core::{Clock, SystemClock};
 use hivemind_engine::mesh::certs::{Authority, Term};
 use hivemind_engine::mesh::name::CertifiedName;
-use hivemind_tls::at;
+use hivemind_tls::format_time;
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -142,7 +142,7 @@ impl Node {
         let mut out = std::io::stdout().lock();
         let folder = self.out.display();
         let names: Vec<&str> = self.name.iter().map(CertifiedName::as_str).collect();
-        let until = format!("for {}; valid until {}", names.join(", "), at(issued.ends));
+        let until = format!("for {}; valid until {}", names.join(", "), format_time(issued.ends));
         written(&mut out, &self.out, "node.crt", &until)?;
         written(&mut out, &self.out, "node.key", "its private key; only this node needs it")?;
         if issued.keeps_ca {

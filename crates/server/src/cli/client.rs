@@ -52,7 +52,7 @@ impl Client {
         let place = Place::parse(url)?;
         let is_tls = matches!(place, Place::Tcp { is_tls: true, .. });
         ensure!(is_tls || ca.is_none(), "--ca needs an https URL, and `{url}` is not one");
-        let tls = is_tls.then(|| tls::caller(ca)).transpose().context("--ca")?;
+        let tls = is_tls.then(|| tls::client_with_ca(ca)).transpose().context("--ca")?;
         let is_safe = place.is_private() || token.is_none_or(|token| token.may_be_seen);
         ensure!(
             is_safe,
@@ -64,7 +64,7 @@ impl Client {
 
     /// Connects to an address; with a certificate file over TLS, and then exactly that certificate is accepted.
     pub(super) fn at(address: SocketAddr, certificate: Option<&Path>) -> anyhow::Result<Self> {
-        let tls = certificate.map(tls::caller_of_one).transpose()?.map(TlsConnector::from);
+        let tls = certificate.map(tls::client_with_pinned_certificate).transpose()?.map(TlsConnector::from);
         let scheme = if tls.is_some() { "https" } else { "http" };
         let place =
             Place::Tcp { host: address.ip().to_string(), port: address.port(), is_tls: tls.is_some() };

@@ -5,7 +5,7 @@ use crate::reload::Configuration;
 use crate::settings::Settings;
 use anyhow::{Context, bail};
 use clap::Args;
-use hivemind_config::kind::duration;
+use hivemind_config::value_kind::duration;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;

@@ -4,8 +4,8 @@ use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand};
-use hivemind_tls::access::{ADMIN, Digest, is_name, line};
-use hivemind_tls::random;
+use hivemind_tls::access::{ADMIN, SecretDigest, format_key_line, is_name};
+use hivemind_tls::random_bytes;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -56,11 +56,15 @@ impl Keys {
             "--domain is a name without a comma; give the flag several times"
         );
         domains.extend(admin.then(|| ADMIN.to_owned()));
-        let key = format!("{BEGINS}{}", URL_SAFE_NO_PAD.encode(random()?));
-        let digest = Digest::of(key.as_bytes()).context("the key is too long")?;
+        let key = format!("{BEGINS}{}", URL_SAFE_NO_PAD.encode(random_bytes()?));
+        let digest = SecretDigest::of(key.as_bytes()).context("the key is too long")?;
         let mut out = std::io::stdout().lock();
         writeln!(out, "The key, for the header x-api-key. It is shown only once:\n\n  {key}\n")?;
-        writeln!(out, "The line for security.api_keys_file:\n\n  {}", line(&name, digest, &domains))?;
+        writeln!(
+            out,
+            "The line for security.api_keys_file:\n\n  {}",
+            format_key_line(&name, digest, &domains)
+        )?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -5,14 +5,14 @@ use crate::settings::Loaded;
 use crate::settings::Settings;
 use crate::settings::SettingsText;
 use crate::settings::environment;
-use hivemind_config::leaves::Leaves;
 use hivemind_config::problem::Problems;
+use hivemind_config::value_hashes::ValueHashes;
 use hivemind_engine::health::Health;
 use hivemind_engine::service::Service;
 use hivemind_gateway::GatewayError;
 use hivemind_gateway::settings::Routing;
 use hivemind_telemetry::logging::RunningLog;
-use hivemind_telemetry::settings::log::{DecisionLogSettings, Log, LogLevels};
+use hivemind_telemetry::settings::log::{DecisionLogSettings, LogLevels, LogSettings};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,7 +36,7 @@ impl Configuration {
 
     /// Whether this key is set anywhere; false if the file cannot be read.
     pub(crate) fn says(&self, key: &str) -> bool {
-        self.read().is_ok_and(|text| text.leaves(self.variables()).has(key))
+        self.read().is_ok_and(|text| text.value_hashes(self.variables()).has(key))
     }
 
     fn variables(&self) -> impl Iterator<Item = (String, String)> {
@@ -54,7 +54,7 @@ pub(crate) struct ConfigurationFile {
     /// The configuration at startup; still active for settings that need a restart.
     pub(crate) started: Loaded,
     /// The values at the last successful load.
-    pub(crate) seen: Leaves,
+    pub(crate) seen: ValueHashes,
     pub(crate) log: Arc<RunningLog>,
     /// None if no gateway runs.
     pub(crate) gateway: Option<PutInForce>,
@@ -68,8 +68,8 @@ impl ConfigurationFile {
         if without_followed(&loaded.settings) == without_followed(&self.started.settings) {
             return Vec::new();
         }
-        let followed = [&Routing::KEYS[..], &Log::RELOADABLE[..]].concat();
-        let mut keys = self.started.leaves.changed(&loaded.leaves, &followed);
+        let followed = [&Routing::KEYS[..], &LogSettings::RELOADABLE[..]].concat();
+        let mut keys = self.started.value_hashes.changed(&loaded.value_hashes, &followed);
         if self.started.settings.gateway.is_some() != loaded.settings.gateway.is_some() {
             keys.push("gateway".to_owned());
         }
@@ -109,9 +109,9 @@ impl Followed for ConfigurationFile {
         self.service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
         let path = self.configuration.path.as_deref().unwrap_or(Path::new(""));
         // Only the keys: a value may be a secret.
-        let changed = self.seen.changed(&loaded.leaves, &[]).join(", ");
+        let changed = self.seen.changed(&loaded.value_hashes, &[]).join(", ");
         tracing::info!(path = %path.display(), changed, "configuration loaded");
-        self.seen = loaded.leaves;
+        self.seen = loaded.value_hashes;
         Ok(notes)
     }
 

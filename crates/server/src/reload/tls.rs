@@ -4,7 +4,7 @@ use super::Followed;
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use hivemind_engine::health::Health;
 use hivemind_engine::service::Service;
-use hivemind_tls::{Certificates, PortTls, TlsError, Trust, Warning};
+use hivemind_tls::{PortTls, ServerCertificates, TlsError, TrustStores, Warning};
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher};
@@ -18,10 +18,10 @@ const REMINDED_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
 /// All TLS files.
 pub(crate) struct TlsFiles {
-    /// Certificates of the gateway and of all ports.
-    certificates: Vec<Arc<Certificates>>,
+    /// ServerCertificates of the gateway and of all ports.
+    certificates: Vec<Arc<ServerCertificates>>,
     ports: Vec<Arc<PortTls>>,
-    trust: Arc<Trust>,
+    trust: Arc<TrustStores>,
     service: Arc<Service>,
     health: Arc<Health>,
     /// Problems of files that could not be loaded.
@@ -42,9 +42,9 @@ impl fmt::Display for Unusable {
 
 impl TlsFiles {
     pub(crate) fn new(
-        of_gateway: Option<Arc<Certificates>>,
+        of_gateway: Option<Arc<ServerCertificates>>,
         ports: Vec<Arc<PortTls>>,
-        trust: Arc<Trust>,
+        trust: Arc<TrustStores>,
         service: Arc<Service>,
         health: Arc<Health>,
     ) -> Self {

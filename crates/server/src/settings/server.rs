@@ -1,8 +1,8 @@
 //! `server`: listeners, connection limits and shutdown.
 
-use hivemind_config::kind::{DURATION, IP, PATH, PORT_OR_OFF, SPAN, count_up_to};
 use hivemind_config::ports::clash;
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{DURATION, IP, PATH, PORT_OR_OFF, SPAN, count_up_to};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

@@ -12,11 +12,11 @@ mod properties;
 mod storage;
 
 use super::{Loaded, Problems, Settings, load_settings, parse_settings};
-use hivemind_config::places::Syntax;
+use hivemind_config::source_map::Syntax;
 use hivemind_core::store::OnRefusal;
 use hivemind_engine::storage::OnError;
 use hivemind_telemetry::settings::log::{DecisionFilter, LogFormat, LogLevel};
-use hivemind_telemetry::settings::otel::OnLimit;
+use hivemind_telemetry::settings::otel::StatusOnLimit;
 use std::path::Path;
 use std::time::Duration;
 
@@ -139,7 +139,7 @@ fn seed_sample_loads_with_one_warning_per_older_key() {
     expected.observability.otel.tracing = loaded.settings.observability.otel.tracing.clone();
     let tracing = expected.observability.otel.tracing.as_ref().unwrap();
     assert_eq!(tracing.destination.endpoint.to_string(), "http://otel-collector:4317");
-    assert_eq!((tracing.sample_rate.to_string().as_str(), tracing.on_limit), ("1", OnLimit::Unset));
+    assert_eq!((tracing.sample_rate.to_string().as_str(), tracing.on_limit), ("1", StatusOnLimit::Unset));
     assert_eq!(loaded.settings, expected);
     let warned = [
         ("seed:5:1", "`mesh` has no effect unless `storage.kind` is `mesh`"),

@@ -14,7 +14,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 
 /// From when to when something was counted.
 #[derive(Clone, Copy)]
-struct Span {
+struct CountingPeriod {
     started: Timestamp,
     now: Timestamp,
 }
@@ -26,7 +26,7 @@ pub(super) fn message(
     started: Timestamp,
     now: Timestamp,
 ) -> ExportMetricsServiceRequest {
-    let span = Span { started, now };
+    let span = CountingPeriod { started, now };
     let told = families.iter().filter(|family| !family.is_of_requests && !family.series.is_empty());
     let scope = InstrumentationScope {
         name: "hivemind".to_owned(),
@@ -46,7 +46,7 @@ pub(super) fn message(
     ExportMetricsServiceRequest { resource_metrics: vec![of_resource] }
 }
 
-fn metric(family: &Family, span: Span) -> Metric {
+fn metric(family: &Family, span: CountingPeriod) -> Metric {
     let aggregation_temporality = AggregationTemporality::Cumulative.into();
     let numbers = || family.series.iter().filter_map(|series| number(series, span)).collect();
     let data = match family.kind {
@@ -68,7 +68,7 @@ fn metric(family: &Family, span: Span) -> Metric {
     }
 }
 
-fn number(series: &Series, span: Span) -> Option<NumberDataPoint> {
+fn number(series: &Series, span: CountingPeriod) -> Option<NumberDataPoint> {
     let (value, start_time_unix_nano) = match &series.value {
         MetricValue::Count(count) => {
             let count = i64::try_from(*count).unwrap_or(i64::MAX);
@@ -87,7 +87,7 @@ fn number(series: &Series, span: Span) -> Option<NumberDataPoint> {
     })
 }
 
-fn histogram(series: &Series, span: Span) -> Option<HistogramDataPoint> {
+fn histogram(series: &Series, span: CountingPeriod) -> Option<HistogramDataPoint> {
     let MetricValue::Histogram(histogram) = &series.value else { return None };
     Some(HistogramDataPoint {
         attributes: attributes(series),
@@ -101,7 +101,7 @@ fn histogram(series: &Series, span: Span) -> Option<HistogramDataPoint> {
     })
 }
 
-fn began(series: &Series, span: Span) -> u64 {
+fn began(series: &Series, span: CountingPeriod) -> u64 {
     // Of a clock that was set back it began now, at the latest.
     series.since.unwrap_or(span.started).min(span.now).as_nanos()
 }

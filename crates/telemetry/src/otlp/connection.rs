@@ -2,7 +2,7 @@
 
 use crate::settings::otel::{Destination, OtlpProtocol};
 use bytes::Bytes;
-use hivemind_tls::{TlsError, Trust, Trusted};
+use hivemind_tls::{TlsError, TrustStore, TrustStores};
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -20,7 +20,7 @@ pub(super) struct OtlpConnector {
     host: String,
     port: u16,
     protocol: OtlpProtocol,
-    tls: Option<Arc<Trusted>>,
+    tls: Option<Arc<TrustStore>>,
 }
 
 /// An open connection; closed when it is dropped, whatever is under way on it.
@@ -77,7 +77,7 @@ impl OtlpConnector {
             host: endpoint.host.clone(),
             port: endpoint.port,
             protocol: destination.protocol,
-            tls: endpoint.is_tls.then(|| Trust::default().of(None)).transpose()?,
+            tls: endpoint.is_tls.then(|| TrustStores::default().of(None)).transpose()?,
         })
     }
 

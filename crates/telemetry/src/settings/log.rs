@@ -1,22 +1,22 @@
 //! `observability.log_*`: what is logged, how, and of whom.
 
 use crate::secret_name::is_secret;
-use hivemind_config::kind::{AMOUNT, Kind, RATIO};
-use hivemind_config::reading::Section;
-use hivemind_config::shape::Form;
-use hivemind_config::words::{is_no, is_yes};
+use hivemind_config::form::Form;
+use hivemind_config::reader::Section;
+use hivemind_config::spelling::{is_no, is_yes};
+use hivemind_config::value_kind::{AMOUNT, RATIO, ValueKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 /// The log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Log {
+pub struct LogSettings {
     pub format: LogFormat,
     pub levels: LogLevels,
     pub decisions: DecisionLogSettings,
 }
 
-impl Log {
+impl LogSettings {
     /// What follows its file while it runs.
     pub const RELOADABLE: [&str; 6] = [
         "observability.log_level",
@@ -127,7 +127,7 @@ const LEVELS: &[(&str, LogLevel)] = &[
 ];
 const FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
-const MODULE: Kind<(String, LogLevel)> = Kind::text(
+const MODULE: ValueKind<(String, LogLevel)> = ValueKind::text(
     "a module and its level (off, error, warn, info, debug or trace)",
     "hivemind_mesh=debug",
     |text| {
@@ -137,10 +137,10 @@ const MODULE: Kind<(String, LogLevel)> = Kind::text(
 )
 .written(Form::Pattern("^ *[A-Za-z0-9_:.-]{1,128} *= *(off|error|warn|info|debug|trace) *$"))
 .called("module and level", "them");
-const FILTER: Kind<DecisionFilter> =
-    Kind::text("true, false or denied", "denied", DecisionFilter::parse).written(Form::FlagOr("denied"));
-const LOGGED_KEY: Kind<String> =
-    Kind::text("the key of a descriptor whose values are not secret", "path", |text| {
+const FILTER: ValueKind<DecisionFilter> =
+    ValueKind::text("true, false or denied", "denied", DecisionFilter::parse).written(Form::FlagOr("denied"));
+const LOGGED_KEY: ValueKind<String> =
+    ValueKind::text("the key of a descriptor whose values are not secret", "path", |text| {
         let is_sound = !text.is_empty() && text.len() <= 256 && !is_secret(text);
         is_sound.then(|| text.to_owned())
     })
@@ -152,7 +152,7 @@ pub fn module_name(text: &str) -> Option<&str> {
     (!text.is_empty() && text.len() <= 128 && text.bytes().all(is_in_name)).then_some(text)
 }
 
-pub fn read(section: &mut Section<'_, '_>) -> Log {
+pub fn read(section: &mut Section<'_, '_>) -> LogSettings {
     let level = section.choice("log_level", LEVELS).unwrap_or_default();
     let modules = section.one_or_list("log_levels", &MODULE);
     if modules.len() > LogLevels::MOST_MODULES {
@@ -160,7 +160,7 @@ pub fn read(section: &mut Section<'_, '_>) -> Log {
         section.refuse("log_levels", cause, "name the crate in the place of its modules");
     }
     let usual = DecisionLogSettings::default();
-    Log {
+    LogSettings {
         format: section.choice("log_format", FORMATS).unwrap_or(LogFormat::Auto),
         levels: LogLevels { level, modules: modules.into_iter().collect() },
         decisions: DecisionLogSettings {

@@ -1,14 +1,14 @@
 //! `observability`: what is told about it, and where.
 
-use super::log::{self, Log};
+use super::log::{self, LogSettings};
 use super::otel::{self, Otel};
-use hivemind_config::kind::{FLAG, HTTP_PATH, HttpPath, Kind, PORT};
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{FLAG, HTTP_PATH, HttpPath, PORT, ValueKind};
 
 /// What is told about it, and where.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observability {
-    pub log: Log,
+    pub log: LogSettings,
     /// Where Prometheus finds the metrics; none: nowhere.
     pub prometheus_path: Option<HttpPath>,
     pub otel: Otel,
@@ -18,7 +18,7 @@ pub struct Observability {
 
 /// Some 4 MiB.
 const USUAL_RING: usize = 10_000;
-const RING: Kind<usize> = Kind::bare("a whole number from 0 to 100000", "10000", |text| {
+const RING: ValueKind<usize> = ValueKind::bare("a whole number from 0 to 100000", "10000", |text| {
     text.parse().ok().filter(|number| *number <= 100_000)
 });
 

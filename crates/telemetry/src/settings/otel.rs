@@ -1,8 +1,8 @@
 //! `observability.otel`: what is sent by OTLP, and where to. Without an endpoint nothing is.
 
-use hivemind_config::kind::{FLAG, Kind, RATIO, SPAN, WORD};
-use hivemind_config::reading::Section;
-use hivemind_config::shape::Form;
+use hivemind_config::form::Form;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{FLAG, RATIO, SPAN, ValueKind, WORD};
 use hivemind_tls::authority;
 use std::fmt;
 use std::time::Duration;
@@ -22,12 +22,12 @@ pub struct Tracing {
     pub destination: Destination,
     /// Of those that begin here, from 0 to 1.
     pub sample_rate: f64,
-    pub on_limit: OnLimit,
+    pub on_limit: StatusOnLimit,
 }
 
 /// The status of a span whose request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnLimit {
+pub enum StatusOnLimit {
     /// As the conventions of OpenTelemetry have it for 429.
     Unset,
     Ok,
@@ -97,9 +97,9 @@ impl fmt::Display for OtlpEndpoint {
 /// With whether they send anything: Prometheus comes and fetches.
 const METRICS_EXPORTERS: &[(&str, bool)] = &[("otlp", true), ("prometheus", false), ("both", true)];
 const TRACE_EXPORTERS: &[(&str, bool)] = &[("otlp", true)];
-const ON_LIMIT: &[(&str, OnLimit)] = &[("unset", OnLimit::Unset), ("ok", OnLimit::Ok)];
+const ON_LIMIT: &[(&str, StatusOnLimit)] = &[("unset", StatusOnLimit::Unset), ("ok", StatusOnLimit::Ok)];
 const PROTOCOLS: &[(&str, OtlpProtocol)] = &[("grpc", OtlpProtocol::Grpc), ("http", OtlpProtocol::Http)];
-const ENDPOINT: Kind<OtlpEndpoint> = Kind::text(
+const ENDPOINT: ValueKind<OtlpEndpoint> = ValueKind::text(
     "a URL of http or https, without a user and without a query",
     "http://127.0.0.1:4317",
     OtlpEndpoint::parse,
@@ -122,7 +122,7 @@ pub fn read(mut section: Section<'_, '_>, older_metrics: Option<bool>, older_tra
 
 fn tracing(mut section: Section<'_, '_>, older: Option<bool>) -> Option<Tracing> {
     let sample_rate = section.read("sample_rate", &RATIO).unwrap_or(1.0);
-    let on_limit = section.choice("span_status_on_limit", ON_LIMIT).unwrap_or(OnLimit::Unset);
+    let on_limit = section.choice("span_status_on_limit", ON_LIMIT).unwrap_or(StatusOnLimit::Unset);
     let destination = destination(section, TRACE_EXPORTERS, older)?;
     Some(Tracing { destination, sample_rate, on_limit })
 }

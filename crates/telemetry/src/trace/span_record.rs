@@ -5,7 +5,7 @@ use super::decision_span::DecisionSummary;
 use super::span::{AttributeValue, Span, SpanKind, SpanStatus};
 use super::tracer::{CounterStore, child_span};
 use crate::Frontend;
-use crate::settings::otel::OnLimit;
+use crate::settings::otel::StatusOnLimit;
 use hivemind_core::Timestamp;
 use http::Method;
 
@@ -38,7 +38,7 @@ pub(super) struct SpanRecord {
 
 impl SpanRecord {
     /// The check, and what it was made of.
-    pub(super) fn into_spans(self, store: CounterStore, on_limit: OnLimit, spans: &mut Vec<Span>) {
+    pub(super) fn into_spans(self, store: CounterStore, on_limit: StatusOnLimit, spans: &mut Vec<Span>) {
         let of = (self.trace, self.id);
         if let Some(reads) = self.reads {
             spans.push(child_span(of, "ratelimit.state.read", reads, self.writes.unwrap_or(self.ended)));
@@ -113,7 +113,7 @@ impl SpanRecord {
     }
 
     /// A refusal is no error: it is what the service is for.
-    fn status(&self, on_limit: OnLimit) -> SpanStatus {
+    fn status(&self, on_limit: StatusOnLimit) -> SpanStatus {
         match self.response {
             None => SpanStatus::Error("not answered: the caller went, or its time was over"),
             // As the conventions have it: what the caller did wrong is no error of ours.
@@ -122,7 +122,7 @@ impl SpanRecord {
             }
             Some(_) => {
                 let is_limited = self.decided.as_ref().is_some_and(|of| of.is_limited == Some(true));
-                if is_limited && on_limit == OnLimit::Ok { SpanStatus::Ok } else { SpanStatus::Unset }
+                if is_limited && on_limit == StatusOnLimit::Ok { SpanStatus::Ok } else { SpanStatus::Unset }
             }
         }
     }

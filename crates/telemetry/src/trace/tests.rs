@@ -5,7 +5,7 @@ use super::queue::{MOST, TraceReceiver};
 use super::sampler::Sampler;
 use super::{CounterStore, TraceMetrics, Tracer};
 use crate::Frontend;
-use crate::settings::otel::OnLimit;
+use crate::settings::otel::StatusOnLimit;
 use hivemind_core::{Clock, MonotonicClock};
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
@@ -18,7 +18,8 @@ const UNSAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00
 
 fn tracer(rate: f64) -> (Arc<Tracer>, TraceReceiver, Arc<TraceMetrics>) {
     let metrics = Arc::<TraceMetrics>::default();
-    let (tracer, receiver) = Tracer::new(rate, CounterStore::Memory, OnLimit::Unset, Arc::clone(&metrics));
+    let (tracer, receiver) =
+        Tracer::new(rate, CounterStore::Memory, StatusOnLimit::Unset, Arc::clone(&metrics));
     (tracer, receiver, metrics)
 }
 

@@ -7,7 +7,7 @@ use super::queue::{TraceItem, TraceQueue, TraceReceiver};
 use super::sampler::Sampler;
 use super::span::{AttributeValue, Span, SpanKind, SpanStatus};
 use crate::Frontend;
-use crate::settings::otel::OnLimit;
+use crate::settings::otel::StatusOnLimit;
 use hivemind_core::Timestamp;
 use http::HeaderMap;
 use std::sync::Arc;
@@ -27,14 +27,14 @@ pub struct Tracer {
     sampler: Sampler,
     pub(super) queue: TraceQueue,
     pub(super) store: CounterStore,
-    pub(super) on_limit: OnLimit,
+    pub(super) on_limit: StatusOnLimit,
 }
 
 impl Tracer {
     pub fn new(
         rate: f64,
         store: CounterStore,
-        on_limit: OnLimit,
+        on_limit: StatusOnLimit,
         metrics: Arc<TraceMetrics>,
     ) -> (Arc<Self>, TraceReceiver) {
         let (queue, receiver) = TraceQueue::new(metrics);

@@ -8,11 +8,11 @@ use subtle::ConstantTimeEq;
 /// Longest accepted key or token; anything longer is rejected before it is hashed.
 const LONGEST: usize = 256;
 
-/// SHA-256 of a secret. Keys are random and long, so a slow hash is not needed: no dictionary covers them.
+/// SHA-256 of a secret. ApiKeyTable are random and long, so a slow hash is not needed: no dictionary covers them.
 #[derive(Clone, Copy, Eq)]
-pub struct Digest([u8; 32]);
+pub struct SecretDigest([u8; 32]);
 
-impl Digest {
+impl SecretDigest {
     /// `None` if `secret` is too long to be one of ours.
     pub fn of(secret: &[u8]) -> Option<Self> {
         (secret.len() <= LONGEST).then(|| Self(Sha256::digest(secret).into()))
@@ -38,20 +38,20 @@ impl Digest {
     }
 }
 
-impl PartialEq for Digest {
+impl PartialEq for SecretDigest {
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 }
 
-impl Hash for Digest {
+impl Hash for SecretDigest {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write(&self.0);
     }
 }
 
 /// Prints no digits: a weak secret could be guessed from its digest.
-impl fmt::Debug for Digest {
+impl fmt::Debug for SecretDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(not shown)")
     }

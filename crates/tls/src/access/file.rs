@@ -101,35 +101,35 @@ impl<T: Contents> SecretFile<T> {
     pub fn fingerprint(&self, into: &mut impl Hasher) {
         match text(&self.path) {
             Ok(text) => text.hash(into),
-            Err(Unread::Cause(error)) => error.to_string().hash(into),
-            Err(Unread::Fault(fault)) => fault.to_string().hash(into),
+            Err(ReadFailure::Cause(error)) => error.to_string().hash(into),
+            Err(ReadFailure::Fault(fault)) => fault.to_string().hash(into),
         }
         is_exposed(&self.path).hash(into);
     }
 }
 
-enum Unread {
+enum ReadFailure {
     Cause(io::Error),
     Fault(Fault),
 }
 
 fn read<T: Contents>(path: &Path) -> Result<T, AccessError> {
     let (file, setting) = (path.to_owned(), T::SETTING);
-    let parsed = text(path).and_then(|text| T::parse(&text).map_err(Unread::Fault));
+    let parsed = text(path).and_then(|text| T::parse(&text).map_err(ReadFailure::Fault));
     parsed.map_err(|unread| match unread {
-        Unread::Cause(cause) => AccessError::Unreadable { setting, file, cause },
-        Unread::Fault(fault) => AccessError::Faulty { setting, file, fault },
+        ReadFailure::Cause(cause) => AccessError::Unreadable { setting, file, cause },
+        ReadFailure::Fault(fault) => AccessError::Faulty { setting, file, fault },
     })
 }
 
-fn text(path: &Path) -> Result<String, Unread> {
+fn text(path: &Path) -> Result<String, ReadFailure> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
-    read.map_err(Unread::Cause)?;
+    read.map_err(ReadFailure::Cause)?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err(Unread::Fault(Fault::TooLarge));
+        return Err(ReadFailure::Fault(Fault::TooLarge));
     }
-    String::from_utf8(bytes).map_err(|_| Unread::Fault(Fault::NoText))
+    String::from_utf8(bytes).map_err(|_| ReadFailure::Fault(Fault::NoText))
 }
 
 fn is_exposed(path: &Path) -> bool {

@@ -1,17 +1,17 @@
 //! Parsing and reloading of key and token files.
 
 use super::file::{Contents, Fault};
-use super::{Access, ApiKeys, Digest, Keys, SecretFile, Tokens, line};
+use super::{Access, ApiKeyTable, ApiKeys, SecretDigest, SecretFile, Tokens, format_key_line};
 use crate::security::Security;
 use std::fs;
 
-fn digest(key: &str) -> Digest {
-    Digest::of(key.as_bytes()).unwrap()
+fn digest(key: &str) -> SecretDigest {
+    SecretDigest::of(key.as_bytes()).unwrap()
 }
 
 fn of(key: &str, list: &[&str]) -> String {
     let list: Vec<String> = list.iter().map(|&item| item.to_owned()).collect();
-    line("team-a", digest(key), &list)
+    format_key_line("team-a", digest(key), &list)
 }
 
 // Fails when the list is searched unsorted, when `*` is read as a domain, or when a missing list is read as
@@ -28,7 +28,7 @@ fn key_opens_only_the_domains_of_its_line() {
         of("both", &["@admin", "web"]),
     ]
     .join("\n");
-    let keys = Keys::parse(&text).unwrap();
+    let keys = ApiKeyTable::parse(&text).unwrap();
     for (key, domains, is_admin) in [
         ("all", &["web", "api", "", "@admin"][..], false),
         ("two", &["api", "web"], false),
@@ -54,10 +54,10 @@ fn key_opens_only_the_domains_of_its_line() {
 fn digest_equals_output_of_sha256sum() {
     let hex = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!(digest("abc").to_hex(), hex);
-    assert_eq!(Digest::from_hex(hex), Some(digest("abc")));
-    assert_eq!(Digest::from_hex(&hex.to_uppercase()), Some(digest("abc")));
+    assert_eq!(SecretDigest::from_hex(hex), Some(digest("abc")));
+    assert_eq!(SecretDigest::from_hex(&hex.to_uppercase()), Some(digest("abc")));
     for wrong in ["", &hex[1..], &hex.replace('b', "g"), &format!("{hex}00"), &"\u{e9}".repeat(32)] {
-        assert_eq!(Digest::from_hex(wrong), None, "{wrong}");
+        assert_eq!(SecretDigest::from_hex(wrong), None, "{wrong}");
     }
 }
 
@@ -76,7 +76,7 @@ fn invalid_line_is_reported_by_number_and_not_quoted() {
         (format!("{good}:{}", vec!["d"; 257].join(",")), "has more than 256 domains"),
         (good.clone(), "is the same key as one before it"),
     ] {
-        let fault = Keys::parse(&format!("\n{good}\n{wrong}\n")).unwrap_err();
+        let fault = ApiKeyTable::parse(&format!("\n{good}\n{wrong}\n")).unwrap_err();
         let message = fault.to_string();
         assert!(message.starts_with("line 3 ") && message.contains(said), "{wrong}: {message}");
         assert!(
@@ -85,7 +85,7 @@ fn invalid_line_is_reported_by_number_and_not_quoted() {
         );
     }
     let many: Vec<String> = (0..=10_000).map(|number| of(&number.to_string(), &[])).collect();
-    assert_eq!(Keys::parse(&many.join("\n")).unwrap_err(), Fault::TooMany { most: 10_000 });
+    assert_eq!(ApiKeyTable::parse(&many.join("\n")).unwrap_err(), Fault::TooMany { most: 10_000 });
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn unusable_file_changes_nothing_and_empty_file_denies_all() {
     assert!(Access::open(&security).is_err(), "an unreadable file stops the start");
 }
 
-// Fails when `Digest` derives `Debug`.
+// Fails when `SecretDigest` derives `Debug`.
 #[test]
 fn debug_output_contains_no_secret() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 //!
 //! Each CA has its own folder, so a change from a staging directory to production starts with a new account.
 
-use crate::Validity;
+use crate::ValidityPeriod;
 use crate::acme::settings::Acme;
 use anyhow::Context;
 use hivemind_config::bounded_file::read_bounded;
@@ -57,18 +57,18 @@ impl Cache {
         self.folder.join("certificate.pem")
     }
 
-    /// Validity of the cached certificate; `None` unless it covers all of `domains`.
-    pub(super) fn validity(&self, domains: &[String]) -> Option<Validity> {
+    /// ValidityPeriod of the cached certificate; `None` unless it covers all of `domains`.
+    pub(super) fn validity(&self, domains: &[String]) -> Option<ValidityPeriod> {
         Self::validity_of(&read_bounded(&self.certificate(), LARGEST).ok()?, domains)
     }
 
     /// The same for a key and chain that are not stored yet.
-    pub(super) fn validity_of(text: &str, domains: &[String]) -> Option<Validity> {
+    pub(super) fn validity_of(text: &str, domains: &[String]) -> Option<ValidityPeriod> {
         let certificate = CertificateDer::from_pem_slice(text.as_bytes()).ok()?;
         let parsed = EndEntityCert::try_from(&certificate).ok()?;
         let names: Vec<&str> = parsed.valid_dns_names().collect();
         let is_for = |domain: &String| names.iter().any(|name| name.eq_ignore_ascii_case(domain));
-        domains.iter().all(is_for).then(|| Validity::of(&certificate))?
+        domains.iter().all(is_for).then(|| ValidityPeriod::of(&certificate))?
     }
 
     /// Stores a key with its chain, atomically.

@@ -31,7 +31,7 @@ pub(super) struct Https(TlsConnector);
 impl Https {
     /// Trusts the CAs in this file, or the system's, for the directory's own certificate.
     pub(super) fn new(ca: Option<&Path>) -> Result<Self, crate::TlsError> {
-        Ok(Self(crate::caller(ca)?.into()))
+        Ok(Self(crate::client_with_ca(ca)?.into()))
     }
 
     async fn ask(self, mut request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Cause> {

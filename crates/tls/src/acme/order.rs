@@ -3,7 +3,7 @@
 use super::cache::Cache;
 use super::http::Https;
 use crate::acme::settings::Acme;
-use crate::{Certificates, TlsError};
+use crate::{ServerCertificates, TlsError};
 use instant_acme::{
     Account, AccountCredentials, AuthorizationStatus, ChallengeType, Error, Identifier, NewAccount, NewOrder,
     Order, OrderStatus, RetryPolicy,
@@ -75,14 +75,14 @@ impl AcmeError {
 /// Creates ACME orders.
 pub(super) struct Orders {
     https: Https,
-    certificates: Arc<Certificates>,
+    certificates: Arc<ServerCertificates>,
     directory: String,
     contact: Vec<String>,
     domains: Vec<String>,
 }
 
 impl Orders {
-    pub(super) fn new(acme: &Acme, certificates: Arc<Certificates>) -> Result<Self, TlsError> {
+    pub(super) fn new(acme: &Acme, certificates: Arc<ServerCertificates>) -> Result<Self, TlsError> {
         Ok(Self {
             https: Https::new(acme.ca.as_deref())?,
             certificates,

@@ -1,7 +1,7 @@
 //! `gateway.tls.acme`: the CA that gives a certificate, and for which domains.
 
-use hivemind_config::kind::{Kind, PATH};
-use hivemind_config::reading::Section;
+use hivemind_config::reader::Section;
+use hivemind_config::value_kind::{PATH, ValueKind};
 use std::path::PathBuf;
 
 /// `gateway.tls.acme`: a CA gives a certificate for these domains.
@@ -22,25 +22,28 @@ const MOST_DOMAINS: usize = 100;
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
 /// A name that is found by DNS. One with a wildcard cannot be shown to be ours by a port.
-const DOMAIN: Kind<String> = Kind::text("a DNS name without a wildcard", "shop.example.com", |text| {
-    let is_label = |label: &str| {
-        let is_sound = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
-        (1..=63).contains(&label.len()) && label.chars().all(is_sound) && !label.starts_with('-')
-    };
-    let is_name = text.len() <= 253 && text.contains('.') && text.split('.').all(is_label);
-    (is_name && text.parse::<std::net::Ipv4Addr>().is_err()).then(|| text.to_ascii_lowercase())
-})
-.called("name", "names");
-const CONTACT: Kind<String> = Kind::text("an address as mailto:", "mailto:ops@example.com", |text| {
-    let is_sound = text.strip_prefix("mailto:").is_some_and(|address| address.contains('@'));
-    (is_sound && !text.contains([' ', ',', '?'])).then(|| text.to_owned())
-})
-.called("`mailto:` address", "them");
-const DIRECTORY: Kind<String> = Kind::text("the https:// URL of a CA's directory", LETS_ENCRYPT, |text| {
-    let uri = text.parse::<hyper::Uri>().ok()?;
-    (uri.scheme_str() == Some("https") && uri.host().is_some()).then(|| text.to_owned())
-})
-.called("URL", "URLs");
+const DOMAIN: ValueKind<String> =
+    ValueKind::text("a DNS name without a wildcard", "shop.example.com", |text| {
+        let is_label = |label: &str| {
+            let is_sound = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+            (1..=63).contains(&label.len()) && label.chars().all(is_sound) && !label.starts_with('-')
+        };
+        let is_name = text.len() <= 253 && text.contains('.') && text.split('.').all(is_label);
+        (is_name && text.parse::<std::net::Ipv4Addr>().is_err()).then(|| text.to_ascii_lowercase())
+    })
+    .called("name", "names");
+const CONTACT: ValueKind<String> =
+    ValueKind::text("an address as mailto:", "mailto:ops@example.com", |text| {
+        let is_sound = text.strip_prefix("mailto:").is_some_and(|address| address.contains('@'));
+        (is_sound && !text.contains([' ', ',', '?'])).then(|| text.to_owned())
+    })
+    .called("`mailto:` address", "them");
+const DIRECTORY: ValueKind<String> =
+    ValueKind::text("the https:// URL of a CA's directory", LETS_ENCRYPT, |text| {
+        let uri = text.parse::<hyper::Uri>().ok()?;
+        (uri.scheme_str() == Some("https") && uri.host().is_some()).then(|| text.to_owned())
+    })
+    .called("URL", "URLs");
 
 /// A certificate of a CA that is asked for it.
 pub fn read(tls: &mut Section<'_, '_>) -> Option<Acme> {

@@ -7,7 +7,7 @@ use super::cache::Cache;
 use super::http::{ANSWERED_WITHIN, Https, LARGEST, LONGEST_WAIT};
 use super::order::{AcmeError, Orders};
 use super::renewed_from;
-use crate::{CertificateFiles, Certificates, Validity};
+use crate::{CertificateFiles, ServerCertificates, ValidityPeriod};
 use ca::{Ca, Manner};
 use hivemind_core::Timestamp;
 use hyper::Request;
@@ -23,7 +23,7 @@ const YEAR: u64 = 365 * 86_400;
 fn certificate_is_renewed_with_a_third_of_its_lifetime_left() {
     let day = |day: u64| Timestamp::from_millis(day * 86_400_000);
     for (from, until, renewed) in [(0, 90, 60), (10, 100, 70), (0, 6, 4)] {
-        let validity = Validity { not_before: day(from), not_after: day(until) };
+        let validity = ValidityPeriod { not_before: day(from), not_after: day(until) };
         assert_eq!(renewed_from(validity), day(renewed));
     }
 }
@@ -39,7 +39,7 @@ async fn order(ca: &Ca) -> Result<String, AcmeError> {
     let acme = ca.settings();
     let [cert, key] = ["there.is.none", "nor.a.key"].map(|name| acme.cache.join(name));
     let files = CertificateFiles { cert, key };
-    let certificates = Certificates::load_awaiting(Vec::new(), files, Timestamp::from_millis(0));
+    let certificates = ServerCertificates::load_awaiting(Vec::new(), files, Timestamp::from_millis(0));
     let cache = Cache::of(&acme);
     cache.open().unwrap();
     Orders::new(&acme, Arc::new(certificates)).unwrap().order(&cache).await

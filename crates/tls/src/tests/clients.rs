@@ -1,6 +1,6 @@
 //! What clients get: rustls, curl, openssl.
 
-use super::super::{HandshakeError, Protocol, Trust, accept, client_config, roots_of, server_config};
+use super::super::{HandshakeError, Protocol, TrustStores, accept, client_config, roots_of, server_config};
 use super::support::{BOTH, Ca, load, serve};
 use rustls::pki_types::{CertificateDer, ServerName};
 use std::net::SocketAddr;
@@ -177,7 +177,7 @@ async fn with_a_client_ca_only_its_clients_come_in() {
 
 #[test]
 fn upstreams_are_checked_with_the_systems_cas_where_none_is_named() {
-    let trust = Trust::default();
+    let trust = TrustStores::default();
     let system = trust.of(None).unwrap();
     assert_eq!(system.any().config().alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);
     assert_eq!(system.http1().config().alpn_protocols, [b"http/1.1".to_vec()]);

@@ -1,7 +1,7 @@
 //! Files that cannot be used, and those that are not wrong yet.
 
-use super::super::validity::Validity;
-use super::super::{CertificateFiles, Trust, Warning};
+use super::super::validity::ValidityPeriod;
+use super::super::{CertificateFiles, TrustStores, Warning};
 use super::support::{Ca, load};
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use rustls::pki_types::CertificateDer;
@@ -86,7 +86,7 @@ fn each_file_that_cannot_be_used_is_named_with_the_remedy() {
 fn a_ca_that_is_none_is_named() {
     let ca = Ca::new();
     fs::write(ca.file(), "").unwrap();
-    let error = Trust::default().of(Some(&ca.file())).unwrap_err().to_string();
+    let error = TrustStores::default().of(Some(&ca.file())).unwrap_err().to_string();
     assert!(error.contains("ca.pem: has no certificate"), "{error}");
 }
 
@@ -126,9 +126,13 @@ fn dates_are_read_as_they_were_written() {
         });
         let der = CertificateDer::from_pem_file(files.cert).unwrap();
         let not_after = Timestamp::from_millis(seconds * 1_000);
-        assert_eq!(Validity::of(&der), Some(Validity { not_before: Timestamp::EPOCH, not_after }), "{year}");
+        assert_eq!(
+            ValidityPeriod::of(&der),
+            Some(ValidityPeriod { not_before: Timestamp::EPOCH, not_after }),
+            "{year}"
+        );
         for end in 0..der.len().min(200) {
-            assert_eq!(Validity::of(&der[..end]), None, "cut at {end}");
+            assert_eq!(ValidityPeriod::of(&der[..end]), None, "cut at {end}");
         }
     }
     let forever = ca.issue_with("dated", &["a.example.org"], |params| {

@@ -1,6 +1,6 @@
-//! Certificates that are replaced while they are used.
+//! ServerCertificates that are replaced while they are used.
 
-use super::super::{Trust, Warning};
+use super::super::{TrustStores, Warning};
 use super::clients::{certificate_of, connect};
 use super::support::{BOTH, Ca, load, reload, serve};
 use hivemind_core::{Clock, SystemClock};
@@ -125,7 +125,7 @@ async fn the_ca_of_upstreams_follows_its_file_and_is_read_once_for_all() {
     let (ours, theirs) = (Ca::new(), Ca::new());
     let certificate = theirs.issue("a", &["a.example.org"]);
     let address = serve(&Arc::new(load(&[&certificate]).unwrap()), false, None).await;
-    let trust = Trust::default();
+    let trust = TrustStores::default();
     let trusted = trust.of(Some(&ours.file())).unwrap();
     assert!(Arc::ptr_eq(&trusted, &trust.of(Some(&ours.file())).unwrap()));
     let is_trusted = async || {

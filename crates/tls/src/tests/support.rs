@@ -1,6 +1,8 @@
 //! A CA for each test, files with what it signs, and a server that says whose certificate it has.
 
-use super::super::{CertificateFiles, Certificates, Protocol, TlsError, accept, roots_of, server_config};
+use super::super::{
+    CertificateFiles, Protocol, ServerCertificates, TlsError, accept, roots_of, server_config,
+};
 use hivemind_core::{Clock, SystemClock};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::net::SocketAddr;
@@ -76,19 +78,19 @@ impl Ca {
     }
 }
 
-pub(super) fn load(files: &[&CertificateFiles]) -> Result<Certificates, TlsError> {
-    Certificates::load(files.iter().map(|files| (*files).clone()).collect(), SystemClock.now())
+pub(super) fn load(files: &[&CertificateFiles]) -> Result<ServerCertificates, TlsError> {
+    ServerCertificates::load(files.iter().map(|files| (*files).clone()).collect(), SystemClock.now())
 }
 
 /// How many have changed, and what is wrong with the others.
-pub(super) fn reload(certificates: &Certificates) -> (usize, Vec<String>) {
+pub(super) fn reload(certificates: &ServerCertificates) -> (usize, Vec<String>) {
     let renewal = certificates.reload(SystemClock.now());
     (renewal.changed, renewal.refused.iter().map(ToString::to_string).collect())
 }
 
 /// Answers every connection with the protocol that was agreed on, as HTTP/1.1 can be read.
 pub(super) async fn serve(
-    certificates: &Arc<Certificates>,
+    certificates: &Arc<ServerCertificates>,
     only_tls13: bool,
     client_ca: Option<&Path>,
 ) -> SocketAddr {

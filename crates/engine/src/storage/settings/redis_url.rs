@@ -1,14 +1,14 @@
 //! Redis URLs. They may contain a password and are therefore never printed.
 
-use hivemind_config::kind::Kind;
-use hivemind_config::shape::{Form, Noun};
+use hivemind_config::form::{Form, Noun};
+use hivemind_config::value_kind::ValueKind;
 use std::fmt;
 
 /// The URL of a Redis server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl(String);
 
-pub(super) const REDIS_URL: Kind<RedisUrl> = Kind {
+pub(super) const REDIS_URL: ValueKind<RedisUrl> = ValueKind {
     what: "a URL of redis, rediss or redis+unix",
     example: "redis://127.0.0.1:6379",
     bare: false,

@@ -1,7 +1,7 @@
 //! Responses of the admin API.
 
 use anyhow::{Context, bail};
-use hivemind_tls::harmless::harmless_lines;
+use hivemind_tls::escape::escape_lines;
 use http::StatusCode;
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ impl Answer {
         let Ok(problem) = body else {
             bail!("the response is {status}; check that --url is the admin port of a Hivemind");
         };
-        let text = |name: &str| harmless_lines(problem.get(name).and_then(Value::as_str).unwrap_or_default());
+        let text = |name: &str| escape_lines(problem.get(name).and_then(Value::as_str).unwrap_or_default());
         let remedy = match status {
             StatusCode::UNAUTHORIZED => " (give the token with --token-file)",
             StatusCode::NOT_FOUND if problem.get("title").is_none() => {
@@ -52,7 +52,7 @@ impl Answer {
         for part in problem.as_object().into_iter().flat_map(|members| members.values()) {
             if let Some(errors) = part.get("errors").and_then(Value::as_str) {
                 report.push('\n');
-                report += &harmless_lines(errors);
+                report += &escape_lines(errors);
             }
         }
         bail!(report)

@@ -2,7 +2,7 @@
 
 use super::table::{Table, each, moment, plain, text};
 use clap::Args;
-use hivemind_tls::harmless::harmless_lines;
+use hivemind_tls::escape::escape_lines;
 use serde_json::Value;
 
 /// Show the state of rules and configuration, and what is wrong with their files
@@ -25,7 +25,7 @@ pub(super) fn shown(body: &Value) -> String {
         let files = body.get(of).cloned().unwrap_or_default();
         let path = match text(&files, "path").as_str() {
             "" => "built in".to_owned(),
-            path => harmless_lines(path),
+            path => escape_lines(path),
         };
         let (loaded, error) = (moment(&files, "loaded_ms"), text(&files, "last_error"));
         let loaded = if loaded.is_empty() { loaded } else { format!(", loaded {loaded}") };
@@ -35,13 +35,13 @@ pub(super) fn shown(body: &Value) -> String {
         let error = if error.is_empty() {
             error
         } else {
-            format!("\nrejected {}:\n{}", moment(&files, "last_error_ms"), harmless_lines(&error))
+            format!("\nrejected {}:\n{}", moment(&files, "last_error_ms"), escape_lines(&error))
         };
         let waiting: Vec<String> = each(&files, "needs_restart").map(plain).collect();
         let waiting = if waiting.is_empty() {
             String::new()
         } else {
-            format!("\nactive after a restart: {}", harmless_lines(&waiting.join(", ")))
+            format!("\nactive after a restart: {}", escape_lines(&waiting.join(", ")))
         };
         shown += &["\n", name, ": ", &path, &loaded, &count.unwrap_or_default(), &waiting, &error].concat();
     }

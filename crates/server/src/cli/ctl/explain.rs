@@ -4,7 +4,7 @@ use super::table::{moment, text};
 use super::who::Who;
 use crate::cli::client::Question;
 use clap::Args;
-use hivemind_tls::harmless::harmless_lines;
+use hivemind_tls::escape::escape_lines;
 use serde_json::Value;
 
 /// Explain which active rule matches a descriptor, and why
@@ -25,5 +25,5 @@ pub(super) fn shown(body: &Value) -> String {
     // The text describes only the rules, so the block is added here.
     let blocked = body.get("end").map(|end| moment(end, "blocked_until_ms")).unwrap_or_default();
     let blocked = if blocked.is_empty() { blocked } else { format!("blocked until {blocked}\n") };
-    blocked + &harmless_lines(&text(body, "text"))
+    blocked + &escape_lines(&text(body, "text"))
 }

@@ -6,8 +6,8 @@ use crate::cli::client::Question;
 use crate::cli::ctl::table::{each, is_display_hash};
 use crate::cli::ctl::who::Who;
 use clap::{Args, Subcommand};
-use hivemind_config::kind::duration;
-use hivemind_tls::harmless::harmless;
+use hivemind_config::value_kind::duration;
+use hivemind_tls::escape::escape_line;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::Duration;
@@ -70,7 +70,7 @@ fn span_of(text: &str) -> Result<Duration, String> {
 fn warn_of_hashes(entries: &[(String, String)]) -> io::Result<()> {
     for (key, value) in entries {
         if is_display_hash(value) {
-            let key = harmless(key, 60);
+            let key = escape_line(key, 60);
             writeln!(
                 io::stderr(),
                 "warning: `{key}={value}` is a displayed hash and not the value; no counter matches it. \

@@ -28,7 +28,7 @@ pub(super) fn with_next(table: String, body: &Value) -> String {
     match text(body, "next").as_str() {
         "" => table,
         next => {
-            format!("{table}There are more: --cursor {}\n", hivemind_tls::harmless::harmless(next, 20_000))
+            format!("{table}There are more: --cursor {}\n", hivemind_tls::escape::escape_line(next, 20_000))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Text tables for a terminal: columns as wide as their content, with control characters escaped.
 
-use hivemind_tls::harmless::harmless;
+use hivemind_tls::escape::escape_line;
 use serde_json::Value;
 
 /// The maximum width of a cell.
@@ -32,7 +32,7 @@ impl Table {
     }
 
     pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.map(|cell| harmless(&cell, WIDEST)).into());
+        self.rows.push(cells.map(|cell| escape_line(&cell, WIDEST)).into());
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -103,7 +103,7 @@ pub(super) fn marked(of: &Value, name: &str, is_cut: bool, note: &str) -> String
     };
     // Mark and note stay visible even for a long key.
     let rest = [mark, note].concat();
-    harmless(&entries(of, name), WIDEST.saturating_sub(rest.len())) + &rest
+    escape_line(&entries(of, name), WIDEST.saturating_sub(rest.len())) + &rest
 }
 
 /// Whether a value looks like the displayed hash of a credential: `sha256:` and 16 digits.

@@ -1,8 +1,8 @@
 //! Tests of the OTLP settings.
 
 use super::{defaults, yaml};
-use hivemind_telemetry::settings::otel::OnLimit;
 use hivemind_telemetry::settings::otel::OtlpProtocol;
+use hivemind_telemetry::settings::otel::StatusOnLimit;
 use std::time::Duration;
 
 #[test]
@@ -32,10 +32,10 @@ fn traces_are_sent_with_configured_rate_and_status() {
     let of = |text: &str| sent(text).observability.otel.tracing.unwrap();
     let usual = of("endpoint: 'http://c:4317'");
     assert_eq!(usual.destination.protocol, OtlpProtocol::Grpc);
-    assert_eq!((usual.sample_rate.to_string().as_str(), usual.on_limit), ("1", OnLimit::Unset));
+    assert_eq!((usual.sample_rate.to_string().as_str(), usual.on_limit), ("1", StatusOnLimit::Unset));
     let other = of("endpoint: 'http://c', protocol: http, sample_rate: 0.25, span_status_on_limit: ok");
     assert_eq!(other.destination.protocol, OtlpProtocol::Http);
-    assert_eq!((other.sample_rate.to_string().as_str(), other.on_limit), ("0.25", OnLimit::Ok));
+    assert_eq!((other.sample_rate.to_string().as_str(), other.on_limit), ("0.25", StatusOnLimit::Ok));
     for text in ["sample_rate: 0.5, span_status_on_limit: ok", "enabled: false, endpoint: 'http://c:4317'"] {
         assert_eq!(sent(text), defaults(), "{text}");
     }

@@ -1,11 +1,11 @@
 //! Tests that docs/reference/configuration.md agrees with the code. `HIVEMIND_WRITE_PAGES=1` regenerates its types. Its
 //! defaults are compared by `defaults.rs`, by way of the schema.
 
-use super::super::{Node, Source, Value, configuration_schema as configuration, read};
-use hivemind_config::places::{Places, Syntax};
-use hivemind_config::reading::{Known, Reading};
+use super::super::{SourceText, SpannedValue, Value, configuration_schema as configuration, read};
+use hivemind_config::reader::{ConfigReader, KeyRole};
 use hivemind_config::reference;
 use hivemind_config::reference::CONFIGURATION;
+use hivemind_config::source_map::{SourceMap, Syntax};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -39,13 +39,14 @@ fn name_on_the_page(path: &str) -> &str {
 
 /// The keys with their types, named as on the page.
 fn keys_of_the_code() -> BTreeMap<String, String> {
-    let places = Places::new(Arc::new(Source { name: String::new(), text: String::new() }), Syntax::Yaml);
-    let nothing = Node { value: Value::Null, span: 0..0 };
-    let mut reading = Reading::new(&places);
+    let places =
+        SourceMap::new(Arc::new(SourceText { name: String::new(), text: String::new() }), Syntax::Yaml);
+    let nothing = SpannedValue { value: Value::Null, span: 0..0 };
+    let mut reading = ConfigReader::new(&places);
     read(&mut reading, &nothing);
     let mut keys = BTreeMap::new();
-    for (path, _) in reading.known.iter().filter(|(_, known)| **known != Known::Section) {
-        let takes = reading.shapes[path].named();
+    for (path, _) in reading.roles.iter().filter(|(_, known)| **known != KeyRole::Section) {
+        let takes = reading.types[path].named();
         let before = keys.insert(name_on_the_page(path).to_owned(), takes.clone());
         assert!(before.is_none_or(|before| before == takes), "{path} takes something else elsewhere");
     }

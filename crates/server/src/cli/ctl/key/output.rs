@@ -1,7 +1,7 @@
 //! Text output of `hivemind ctl key`: results, and warnings if something was done only partly.
 
 use crate::cli::ctl::table::{Table, each, limit, moment, span, text};
-use hivemind_tls::harmless::harmless_lines;
+use hivemind_tls::escape::escape_lines;
 use serde_json::Value;
 
 const NO_LIMIT: &str = "no rule limits this key; see `hivemind ctl explain`";
@@ -63,7 +63,7 @@ pub(super) fn unblocked(body: &Value) -> String {
 
 fn why(of: &Value) -> String {
     let why = text(of, "why");
-    if why.is_empty() { why } else { harmless_lines(&why) + "\n" }
+    if why.is_empty() { why } else { escape_lines(&why) + "\n" }
 }
 
 fn limits(body: &Value) -> String {

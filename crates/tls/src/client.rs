@@ -11,14 +11,14 @@ use std::sync::Arc;
 const SPOKEN: &[Protocol] = &[Protocol::Http1];
 
 /// Whoever has a certificate of these CAs, or of the system's.
-pub fn caller(ca: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
+pub fn client_with_ca(ca: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
     let roots = ca.map_or_else(system_roots, roots_of)?;
     client_config(Arc::new(roots), SPOKEN)
 }
 
 /// Whoever has this very certificate and its key: a service is called from its own machine by an address that its
 /// certificate is not for.
-pub fn caller_of_one(certificate: &Path) -> Result<Arc<ClientConfig>, TlsError> {
+pub fn client_with_pinned_certificate(certificate: &Path) -> Result<Arc<ClientConfig>, TlsError> {
     let mut chain = pem::certificates(certificate)?;
     if chain.is_empty() {
         return Err(TlsError::NoCertificate { file: certificate.to_owned() });

@@ -3,7 +3,7 @@
 //! next connection, and those that are open stay so.
 
 use super::certificate::fingerprint;
-use super::{Protocol, Renewal, TlsError, client_config, roots_of, system_roots};
+use super::{Protocol, ReloadOutcome, TlsError, client_config, roots_of, system_roots};
 use arc_swap::ArcSwap;
 use rustls::{ClientConfig, RootCertStore};
 use std::collections::BTreeMap;
@@ -14,14 +14,14 @@ use tokio_rustls::TlsConnector;
 
 /// All CAs that are in use.
 #[derive(Debug, Default)]
-pub struct Trust {
+pub struct TrustStores {
     /// By file; none: the system's.
-    of: Mutex<BTreeMap<Option<PathBuf>, Arc<Trusted>>>,
+    of: Mutex<BTreeMap<Option<PathBuf>, Arc<TrustStore>>>,
 }
 
 /// How those are called whose certificate one file of CAs has to have signed.
 #[derive(Debug)]
-pub struct Trusted(ArcSwap<Callers>);
+pub struct TrustStore(ArcSwap<Callers>);
 
 #[derive(Debug)]
 struct Callers {
@@ -31,9 +31,9 @@ struct Callers {
     http1: Arc<ClientConfig>,
 }
 
-impl Trust {
+impl TrustStores {
     /// What to call with, by the CAs of this file, or the system's.
-    pub fn of(&self, file: Option<&Path>) -> Result<Arc<Trusted>, TlsError> {
+    pub fn of(&self, file: Option<&Path>) -> Result<Arc<TrustStore>, TlsError> {
         let mut of = self.lock();
         if let Some(known) = of.get(&file.map(Path::to_owned)) {
             return Ok(Arc::clone(known));
@@ -42,14 +42,14 @@ impl Trust {
             Some(file) => roots_of(file)?,
             None => system_roots()?,
         })?;
-        let trusted = Arc::new(Trusted(ArcSwap::from_pointee(callers)));
+        let trusted = Arc::new(TrustStore(ArcSwap::from_pointee(callers)));
         of.insert(file.map(Path::to_owned), Arc::clone(&trusted));
         Ok(trusted)
     }
 
     /// Puts in force what the files are now. One that cannot be used changes nothing.
-    pub fn reload(&self) -> Renewal {
-        let mut renewal = Renewal::default();
+    pub fn reload(&self) -> ReloadOutcome {
+        let mut renewal = ReloadOutcome::default();
         let mut of = self.lock();
         // What no upstream names any more is let go of.
         of.retain(|_, trusted| Arc::strong_count(trusted) > 1);
@@ -74,12 +74,12 @@ impl Trust {
         self.paths().iter().for_each(|file| fingerprint(file, into));
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<PathBuf>, Arc<Trusted>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<PathBuf>, Arc<TrustStore>>> {
         self.of.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Trusted {
+impl TrustStore {
     /// For whichever HTTP the other side chooses.
     pub fn any(&self) -> TlsConnector {
         Arc::clone(&self.0.load().any).into()

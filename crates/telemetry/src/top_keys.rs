@@ -53,12 +53,12 @@ impl RankBy {
 
 /// The keys that matter.
 #[derive(Debug, Default)]
-pub struct Top {
+pub struct TopKeys {
     denied: Ranking,
     spent: Ranking,
 }
 
-impl Top {
+impl TopKeys {
     /// Counts for the key of a charge: a refusal, or what it has spent, by this rule, if it was one.
     pub fn record(
         &self,
@@ -127,11 +127,11 @@ fn generation(now: Timestamp) -> u64 {
 
 #[derive(Debug, Default)]
 struct Ranking {
-    shards: [Shard; SHARDS],
+    shards: [TopShard; SHARDS],
 }
 
 #[derive(Debug, Default)]
-struct Shard {
+struct TopShard {
     /// When the next moment begins, and how many were recorded in this one.
     next: AtomicU64,
     recorded: AtomicU64,
@@ -170,7 +170,7 @@ impl Ranking {
     }
 }
 
-impl Shard {
+impl TopShard {
     fn has_room(&self, now: Timestamp) -> bool {
         let nanos = now.as_nanos();
         // A clock that was set back begins a new moment, too.

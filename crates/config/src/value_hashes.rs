@@ -1,22 +1,22 @@
-//! What was written in a file and in the environment over it, key by key, so that what has changed
-//! can be named. Of values only a hash is kept: some are secrets.
+//! Hashes of all values of a configuration, by key, to name the keys that changed. Values themselves are not kept,
+//! because some are secrets.
 
-use super::document::{Node, Value};
+use super::document::{SpannedValue, Value};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Every key that has a value, by its path.
+/// Hash of each value, by the path of its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leaves(BTreeMap<String, u64>);
+pub struct ValueHashes(BTreeMap<String, u64>);
 
-impl Leaves {
-    pub fn of(root: &Node) -> Self {
-        let mut leaves = Self::default();
-        leaves.add("", root);
-        leaves
+impl ValueHashes {
+    pub fn of(root: &SpannedValue) -> Self {
+        let mut hashes = Self::default();
+        hashes.add("", root);
+        hashes
     }
 
-    fn add(&mut self, path: &str, node: &Node) {
+    fn add(&mut self, path: &str, node: &SpannedValue) {
         match &node.value {
             Value::Null => {}
             Value::Map(pairs) => {
@@ -34,12 +34,12 @@ impl Leaves {
         }
     }
 
-    /// Whether this key, or one below it, is written.
+    /// Whether this key, or one below it, has a value.
     pub fn has(&self, key: &str) -> bool {
         self.0.keys().any(|path| is_in(path, key))
     }
 
-    /// The keys that are other in `now`, without those in any of `but`.
+    /// Returns the keys whose values differ in `now`, without `but` and the keys below them.
     pub fn changed(&self, now: &Self, but: &[&str]) -> Vec<String> {
         let mut keys: Vec<&String> = self.0.keys().chain(now.0.keys()).collect();
         keys.sort_unstable();
@@ -57,23 +57,23 @@ fn is_in(path: &str, key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Leaves;
+    use super::ValueHashes;
     use crate::document;
-    use crate::problem::Source;
+    use crate::problem::SourceText;
     use std::sync::Arc;
 
-    fn leaves(text: &str) -> Leaves {
-        Leaves::of(
-            &document::parse(&Arc::new(Source { name: String::new(), text: text.to_owned() })).unwrap(),
+    fn hashes(text: &str) -> ValueHashes {
+        ValueHashes::of(
+            &document::parse(&Arc::new(SourceText { name: String::new(), text: text.to_owned() })).unwrap(),
         )
     }
 
     #[test]
-    fn what_was_added_changed_or_taken_away_is_named_but_for_what_is_left_out() {
-        let before = leaves(
+    fn changed_keys_are_named_except_excluded_ones() {
+        let before = hashes(
             "{server: {host: ::1, grpc_port: 1}, mesh: {peers: [a]}, gateway: {services: [1], listen: a}}",
         );
-        let now = leaves(
+        let now = hashes(
             "{server: {host: ::1, admin_port: 2}, mesh: {peers: [a, b]}, gateway: {services: [2], listen: b}}",
         );
         let changed = before.changed(&now, &["gateway.services", "gateway.lis"]);

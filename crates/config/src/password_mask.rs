@@ -1,10 +1,10 @@
-//! Passwords within texts that are told: a line of a file is shown to say what is wrong with it, and may have a URL in
-//! it that has one. Each letter of a password becomes a star, so that what points at places still does.
+//! Masking of passwords in URLs. Problems show lines of configuration files, which may contain such URLs. Each
+//! character is replaced by a star, so marks below the line keep their columns.
 
 use std::borrow::Cow;
 
-/// A text without the passwords of its URLs: `redis://user:****@host`, `unix:///run/redis.sock?pass=****`.
-pub(crate) fn masked(text: &str) -> Cow<'_, str> {
+/// Replaces the passwords of URLs in `text`: `redis://user:****@host`, `unix:///run/redis.sock?pass=****`.
+pub(crate) fn mask_passwords(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);
     }
@@ -13,7 +13,7 @@ pub(crate) fn masked(text: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find("://") {
         let (before, from) = rest.split_at(at + 3);
         out.push_str(before);
-        // A word of the text: quotes and white space end a URL in every file that it may stand in.
+        // Quotes and white space end a URL in YAML and TOML.
         let ends = |letter: char| letter.is_whitespace() || ['\'', '"', '`'].contains(&letter);
         let (url, after) = from.split_at(from.find(ends).unwrap_or(from.len()));
         push_masked(&mut out, url);
@@ -24,7 +24,7 @@ pub(crate) fn masked(text: &str) -> Cow<'_, str> {
 }
 
 fn push_masked(out: &mut String, url: &str) {
-    // The last one: a password may have an `@` of its own, though it should not.
+    // The last `@`, because passwords may contain one without escaping.
     let (user, host) = url.rsplit_once('@').map_or((None, url), |(user, host)| (Some(user), host));
     if let Some(user) = user {
         let (name, password) = user.split_once(':').unwrap_or((user, ""));
@@ -55,10 +55,10 @@ fn push_masked(out: &mut String, url: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::masked;
+    use super::mask_passwords;
 
     #[test]
-    fn a_password_becomes_stars_and_everything_else_stays_where_it_is() {
+    fn password_in_url_becomes_stars() {
         for (text, expected) in [
             ("url: redis://h:6379/0, x: 1", "url: redis://h:6379/0, x: 1"),
             ("url: 'redis://u:päss@h:1' # u:p@h", "url: 'redis://u:****@h:1' # u:p@h"),
@@ -69,7 +69,7 @@ mod tests {
             ("a://b", "a://b"),
             ("://", "://"),
         ] {
-            assert_eq!(masked(text), expected);
+            assert_eq!(mask_passwords(text), expected);
         }
     }
 }

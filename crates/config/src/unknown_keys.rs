@@ -1,14 +1,14 @@
-//! Keys that nobody asked for: misspelt, in the wrong section, or of another file.
+//! Unknown keys: misspelled, in the wrong section, or of another file.
 
-use super::document::{Node, Value};
-use super::places::variable_name;
-use super::reading::{Known, Reading};
-use super::words::remedy_for_unknown;
+use super::document::{SpannedValue, Value};
+use super::reader::{ConfigReader, KeyRole};
+use super::source_map::variable_name;
+use super::spelling::remedy_for_unknown;
 use std::ops::Range;
 
-impl Reading<'_> {
-    /// Reports every key below `node` that is not known. Comes after everything was asked for.
-    pub fn report_unknown(&mut self, node: &Node, path: &str) {
+impl ConfigReader<'_> {
+    /// Reports every unknown key below `node`. Called after all keys were read.
+    pub fn report_unknown(&mut self, node: &SpannedValue, path: &str) {
         match &node.value {
             Value::List(items) if self.has_below(&format!("{path}[]")) => {
                 for item in items {
@@ -20,12 +20,12 @@ impl Reading<'_> {
                     self.report_key(key, value, path);
                 }
             }
-            // No keys in it; or the wrong kind of thing as a whole, which was told when it was read.
+            // It has no keys, or the wrong type, which was reported when it was read.
             Value::Null | Value::Scalar { .. } | Value::List(_) | Value::Map(_) => {}
         }
     }
 
-    /// `HIVEMIND_SERVER_HOST`, with one `_` where two belong, is not read, and was meant to be.
+    /// Warns about ignored variables such as `HIVEMIND_SERVER_HOST`, which has one `_` instead of two.
     pub fn warn_of_lookalikes(&mut self, ignored: &[String]) {
         let names: Vec<String> = self.current().map(variable_name).collect();
         for name in ignored {
@@ -36,19 +36,19 @@ impl Reading<'_> {
 
     fn has_below(&self, section: &str) -> bool {
         let prefix = format!("{section}.");
-        self.known.keys().any(|path| path.starts_with(&prefix))
+        self.roles.keys().any(|path| path.starts_with(&prefix))
     }
 
-    fn report_key(&mut self, key: &Node, value: &Node, section: &str) {
+    fn report_key(&mut self, key: &SpannedValue, value: &SpannedValue, section: &str) {
         let Value::Scalar { text, .. } = &key.value else {
             let cause = format!("a key is a word, and this is {}", key.value.kind());
             self.error(&key.span, cause, "write `key: value`".into());
             return;
         };
         let path = if section.is_empty() { text.clone() } else { format!("{section}.{text}") };
-        match self.known.get(&path) {
-            Some(Known::Section) => self.report_unknown(value, &path),
-            Some(Known::Value | Known::Superseded) => {}
+        match self.roles.get(&path) {
+            Some(KeyRole::Section) => self.report_unknown(value, &path),
+            Some(KeyRole::Value | KeyRole::Superseded) => {}
             None => {
                 let cause = match section {
                     "" => format!("unknown section `{text}`"),
@@ -81,14 +81,14 @@ impl Reading<'_> {
         remedy_for_unknown(written.rsplit('.').next().unwrap_or(key), &siblings)
     }
 
-    /// Where a key of this name stands rightly.
+    /// Sections in which a key of this name is valid.
     fn homes(&self, key: &str, span: &Range<usize>) -> Vec<String> {
         let homes = self.current().filter(|path| path.rsplit('.').next() == Some(key));
         homes.take(3).map(|path| format!("`{}`", self.places.name(span, path))).collect()
     }
 
     fn current(&self) -> impl Iterator<Item = &str> {
-        let current = self.known.iter().filter(|(_, known)| **known != Known::Superseded);
+        let current = self.roles.iter().filter(|(_, known)| **known != KeyRole::Superseded);
         current.map(|(path, _)| path.as_str())
     }
 }

@@ -7,7 +7,7 @@ const EVERY: &str = "*";
 
 /// What an API key may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct AccessGrant {
     /// Name of the key's owner, for logs.
     pub name: Box<str>,
     /// Sorted; `None`: every domain.
@@ -15,7 +15,7 @@ pub struct Grant {
     pub is_admin: bool,
 }
 
-impl Grant {
+impl AccessGrant {
     /// Parses the fourth field of a key's line; without it the key opens every domain.
     pub fn new(name: &str, list: Option<&str>) -> Self {
         let (mut domains, mut is_admin, mut has_every) = (Vec::new(), false, list.is_none());

@@ -1,48 +1,48 @@
-//! Where a value of the settings was written: in the file, or in a variable of the environment.
+//! Source map: the file or environment variable that each value comes from.
 //!
-//! A span tells which. The file's bytes come first; behind them each variable has one
-//! place of its own. So a tree in which both are mixed needs nothing more than spans.
+//! A span identifies the source. Offsets up to the file's length are bytes of the file; each variable has one
+//! offset of its own after them. So a tree with values of both kinds needs only spans.
 
-use super::document::Node;
-use super::problem::{Problem, Source};
+use super::document::SpannedValue;
+use super::problem::{Problem, SourceText};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How the file is written, and hence how an example for it is.
+/// Syntax of the file, which also decides how examples are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
     Yaml,
     Toml,
 }
 
-/// All texts that settings come from.
-pub struct Places {
-    pub file: Arc<Source>,
+/// All sources of settings.
+pub struct SourceMap {
+    pub file: Arc<SourceText>,
     pub syntax: Syntax,
-    variables: Vec<Arc<Source>>,
+    variables: Vec<Arc<SourceText>>,
 }
 
-impl Places {
-    pub fn new(file: Arc<Source>, syntax: Syntax) -> Self {
+impl SourceMap {
+    pub fn new(file: Arc<SourceText>, syntax: Syntax) -> Self {
         Self { file, syntax, variables: Vec::new() }
     }
 
-    /// The place of one more variable.
+    /// Adds a variable and returns its span.
     pub fn add_variable(&mut self, name: &str) -> Range<usize> {
-        self.variables.push(Arc::new(Source { name: name.to_owned(), text: String::new() }));
+        self.variables.push(Arc::new(SourceText { name: name.to_owned(), text: String::new() }));
         let place = self.file.text.len() + self.variables.len();
         place..place
     }
 
-    fn variable(&self, span: &Range<usize>) -> Option<&Arc<Source>> {
+    fn variable(&self, span: &Range<usize>) -> Option<&Arc<SourceText>> {
         self.variables.get(span.start.checked_sub(self.file.text.len() + 1)?)
     }
 
-    pub fn is_variable(&self, node: &Node) -> bool {
+    pub fn is_variable(&self, node: &SpannedValue) -> bool {
         self.variable(&node.span).is_some()
     }
 
-    /// A problem in the file shows its line; one in a variable names the variable.
+    /// Creates a problem that shows the line of the file, or names the variable.
     pub fn problem(&self, span: &Range<usize>, cause: String, remedy: String) -> Problem {
         match self.variable(span) {
             Some(variable) => Problem::new(variable, None, cause, remedy),
@@ -50,7 +50,7 @@ impl Places {
         }
     }
 
-    /// A problem whose line must not be shown.
+    /// Creates a problem that does not show the line, which contains a secret.
     pub fn hidden(&self, span: &Range<usize>, cause: String, remedy: String) -> Problem {
         if let Some(variable) = self.variable(span) {
             return Problem::new(variable, None, cause, remedy);
@@ -60,7 +60,7 @@ impl Places {
         Problem::new(&self.file, None, format!("line {line}: {cause}"), remedy)
     }
 
-    /// How to write this value of this key in the place where it stands now.
+    /// Returns an example for the key in the syntax of its source.
     pub fn example(&self, span: &Range<usize>, path: &str, value: &str, bare: bool) -> String {
         let key = path.rsplit('.').next().unwrap_or(path);
         match (self.variable(span), self.syntax) {
@@ -71,7 +71,7 @@ impl Places {
         }
     }
 
-    /// What a key is called in the place where this one stands.
+    /// Returns the key's name in the source of this span.
     pub fn name(&self, span: &Range<usize>, path: &str) -> String {
         match self.variable(span) {
             Some(_) => variable_name(path),
@@ -80,7 +80,7 @@ impl Places {
     }
 }
 
-/// The variable of a key: `HIVEMIND_SERVER__HOST` for `server.host`.
+/// Name of a key's environment variable: `HIVEMIND_SERVER__HOST` for `server.host`.
 pub fn variable_name(path: &str) -> String {
     format!("HIVEMIND_{}", path.to_uppercase().replace('.', "__"))
 }

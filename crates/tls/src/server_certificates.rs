@@ -14,22 +14,22 @@ use std::hash::Hasher;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Certificates in force, and the files they come from. A client that names a server gets the first
+/// ServerCertificates in force, and the files they come from. A client that names a server gets the first
 /// that has this name, else the first that has it by a wildcard; one that names none, or one that none is
 /// for, gets the first.
 #[derive(Debug)]
-pub struct Certificates {
+pub struct ServerCertificates {
     files: Vec<CertificateFiles>,
     /// Whether the last of them is one that a CA gives, which may not be there yet.
     awaits_last: bool,
     /// What a CA is shown that looks whether a name is ours.
     challenges: ArcSwap<HashMap<Box<str>, Arc<CertifiedKey>>>,
-    in_force: ArcSwap<InForce>,
+    in_force: ArcSwap<ActiveCertificates>,
 }
 
 /// All that a handshake looks at, made when files change.
 #[derive(Debug, Default)]
-struct InForce {
+struct ActiveCertificates {
     /// One for each pair of files; none where none could be read so far.
     each: Vec<Option<Certificate>>,
     by_name: HashMap<Box<str>, Arc<CertifiedKey>>,
@@ -37,14 +37,14 @@ struct InForce {
 
 /// What became of files that were read anew.
 #[derive(Debug, Default)]
-pub struct Renewal {
+pub struct ReloadOutcome {
     /// How many are other than before.
     pub changed: usize,
     /// What is wrong with those that were kept.
     pub refused: Vec<TlsError>,
 }
 
-impl Certificates {
+impl ServerCertificates {
     /// Loads the files, the first of which is for whoever asks for no name that is known. Whoever follows them
     /// finds at its first look what is wrong with those that cannot be used.
     ///
@@ -98,8 +98,8 @@ impl Certificates {
     }
 
     /// Puts in force what the files are now. Whoever follows them calls this.
-    pub fn reload(&self, now: Timestamp) -> Renewal {
-        let mut renewal = Renewal::default();
+    pub fn reload(&self, now: Timestamp) -> ReloadOutcome {
+        let mut renewal = ReloadOutcome::default();
         let before = self.in_force.load();
         let mut each = Vec::with_capacity(self.files.len());
         for (index, files) in self.files.iter().enumerate() {
@@ -130,7 +130,7 @@ impl Certificates {
             });
         }
         if renewal.changed > 0 {
-            self.in_force.store(Arc::new(InForce::new(each)));
+            self.in_force.store(Arc::new(ActiveCertificates::new(each)));
         }
         renewal
     }
@@ -161,7 +161,7 @@ impl Certificates {
     }
 }
 
-impl InForce {
+impl ActiveCertificates {
     fn new(each: Vec<Option<Certificate>>) -> Self {
         let mut by_name = HashMap::new();
         for certificate in each.iter().flatten() {
@@ -179,7 +179,7 @@ impl InForce {
     }
 }
 
-impl ResolvesServerCert for Certificates {
+impl ResolvesServerCert for ServerCertificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let mut asked = hello.alpn().into_iter().flatten();
         if (asked.next(), asked.next()) == (Some(Protocol::Challenge.name()), None) {

@@ -1,23 +1,23 @@
 use super::sketch::PLACES;
-use super::{IN_A_MOMENT, MOMENT, REMEMBERED, RankBy, RuleId, SHARDS, Top, generation};
+use super::{IN_A_MOMENT, MOMENT, REMEMBERED, RankBy, RuleId, SHARDS, TopKeys, generation};
 use hivemind_core::store::{Charge, Key, KeySeed, Parts};
 use hivemind_core::{Limit, Period, Timestamp};
 use serde_json::Value;
 
 const START: Timestamp = Timestamp::from_millis(1_000_000_000);
 
-fn record(top: &Top, value: &str, amount: u64, now: Timestamp) {
+fn record(top: &TopKeys, value: &str, amount: u64, now: Timestamp) {
     record_by(top, value, None, amount, now);
 }
 
-fn record_by(top: &Top, value: &str, rule: Option<RuleId>, amount: u64, now: Timestamp) {
+fn record_by(top: &TopKeys, value: &str, rule: Option<RuleId>, amount: u64, now: Timestamp) {
     let entries = [("k", value)];
     let (limit, parts) = (Limit::fixed_window(1, Period::SECOND), Parts { domain: "d", entries: &entries });
     let key = Key::new(&KeySeed::new([7; 16]), parts, &limit, 0);
     top.record(RankBy::Denied, (&Charge::spend(key, parts, &limit), rule), amount, now);
 }
 
-fn shown(top: &Top, limit: usize, now: Timestamp) -> Vec<(String, u64, u64)> {
+fn shown(top: &TopKeys, limit: usize, now: Timestamp) -> Vec<(String, u64, u64)> {
     let shown = top.shown(RankBy::Denied, limit, 1, now);
     let of = |key: &Value| {
         let value = key["entries"][0]["value"].as_str().unwrap().to_owned();
@@ -28,7 +28,7 @@ fn shown(top: &Top, limit: usize, now: Timestamp) -> Vec<(String, u64, u64)> {
 
 #[test]
 fn while_there_is_little_to_count_counts_are_exact_and_in_order() {
-    let top = Top::default();
+    let top = TopKeys::default();
     for (value, times) in [("a", 3), ("b", 5), ("c", 1)] {
         for _ in 0..times {
             record(&top, value, 2, START);
@@ -44,7 +44,7 @@ fn while_there_is_little_to_count_counts_are_exact_and_in_order() {
 // Seen failing on: a row for each counter; rows of texts that are cut taken for one client's; the rule before the reload told.
 #[test]
 fn a_key_that_several_limits_count_is_one() {
-    let top = Top::default();
+    let top = TopKeys::default();
     let long = ["a", "b"].map(|end| "x".repeat(200) + end);
     let record = |period, value: &str, rules: u8, amount| {
         let entries = [("user", value)];
@@ -71,7 +71,7 @@ fn a_key_that_several_limits_count_is_one() {
 // Seen failing on: the place of the heaviest taken; an error of 0 for a place that was another's; places without a bound.
 #[test]
 fn whoever_is_heavy_is_found_among_a_hundred_thousand_with_its_error_told() {
-    let top = Top::default();
+    let top = TopKeys::default();
     let (mut now, mut truth) = (START, 0);
     for number in 0..100_000_u32 {
         if number.is_multiple_of(100) {
@@ -97,7 +97,7 @@ fn whoever_is_heavy_is_found_among_a_hundred_thousand_with_its_error_told() {
 // Seen failing on: what is left aside in a flood forgotten.
 #[test]
 fn in_a_flood_the_work_is_bounded_and_nothing_is_left_out_of_the_total() {
-    let top = Top::default();
+    let top = TopKeys::default();
     let flood = IN_A_MOMENT * 10;
     for _ in 0..flood {
         record(&top, "flood", 1, START);
@@ -111,7 +111,7 @@ fn in_a_flood_the_work_is_bounded_and_nothing_is_left_out_of_the_total() {
 // Seen failing on: generations that never turn.
 #[test]
 fn what_is_long_past_is_forgotten() {
-    let top = Top::default();
+    let top = TopKeys::default();
     record(&top, "once", 1, START);
     let next = START.saturating_add(REMEMBERED);
     record(&top, "then", 1, next);
@@ -124,7 +124,7 @@ fn what_is_long_past_is_forgotten() {
 // Seen failing on: texts kept whole.
 #[test]
 fn as_much_of_a_key_is_kept_as_people_can_read() {
-    let top = Top::default();
+    let top = TopKeys::default();
     record(&top, &"é".repeat(100_000), 1, START);
     assert_eq!(shown(&top, 1, START)[0].0, "é".repeat(64));
 }
@@ -132,7 +132,7 @@ fn as_much_of_a_key_is_kept_as_people_can_read() {
 /// Its clock was read before another one's, who came first.
 #[test]
 fn a_request_of_a_moment_before_the_turn_takes_nothing_away() {
-    let top = Top::default();
+    let top = TopKeys::default();
     let turn = Timestamp::from_millis((generation(START) + 1) * REMEMBERED.as_secs() * 1_000);
     record(&top, "first", 1, START);
     record(&top, "second", 2, turn);
@@ -144,7 +144,7 @@ fn a_request_of_a_moment_before_the_turn_takes_nothing_away() {
 // Seen failing on: the rule of the first; a number of rules that are no more.
 #[test]
 fn the_rule_is_told_that_answered_the_last_of_them_while_it_is_in_force() {
-    let top = Top::default();
+    let top = TopKeys::default();
     let rule = |number| Some(RuleId { rules: 1, number });
     record_by(&top, "a", rule(4), 1, START);
     record_by(&top, "a", rule(7), 1, START);

@@ -2,7 +2,7 @@
 //! twice while a key is being rotated.
 
 use super::file::{Contents, Fault};
-use super::{Digest, Grant, is_name};
+use super::{AccessGrant, SecretDigest, is_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ const MOST_KEYS: usize = 10_000;
 const MOST_DOMAINS: usize = 256;
 const KIND: &str = "sha256";
 
-/// Keys by digest. The table's hash is seeded per process, so lookup times reveal nothing about the digests.
+/// ApiKeyTable by digest. The table's hash is seeded per process, so lookup times reveal nothing about the digests.
 #[derive(Debug, Default)]
-pub struct Keys(HashMap<Digest, Arc<Grant>>);
+pub struct ApiKeyTable(HashMap<SecretDigest, Arc<AccessGrant>>);
 
-impl Keys {
+impl ApiKeyTable {
     /// The grant of this key; `None` if the key is unknown.
-    pub fn grant(&self, key: &[u8]) -> Option<Arc<Grant>> {
-        self.0.get(&Digest::of(key)?).map(Arc::clone)
+    pub fn grant(&self, key: &[u8]) -> Option<Arc<AccessGrant>> {
+        self.0.get(&SecretDigest::of(key)?).map(Arc::clone)
     }
 
     fn add(&mut self, line: &str) -> Result<(), &'static str> {
@@ -28,7 +28,7 @@ impl Keys {
         if parts.next() != Some(KIND) {
             return Err("has no `:sha256:` after its name; a key itself does not belong here");
         }
-        let digest = parts.next().and_then(Digest::from_hex);
+        let digest = parts.next().and_then(SecretDigest::from_hex);
         let digest = digest.ok_or("has no digest of 64 hexadecimal digits after `sha256:`")?;
         let list = parts.next();
         let items = list.into_iter().flat_map(|list| list.split(','));
@@ -38,14 +38,14 @@ impl Keys {
         if items.clone().any(|item| item.trim().is_empty()) {
             return Err("names an empty domain; leave the last `:` out for all domains");
         }
-        match self.0.insert(digest, Arc::new(Grant::new(name, list))) {
+        match self.0.insert(digest, Arc::new(AccessGrant::new(name, list))) {
             None => Ok(()),
             Some(_) => Err("is the same key as one before it; each caller needs its own"),
         }
     }
 }
 
-impl Contents for Keys {
+impl Contents for ApiKeyTable {
     const SETTING: &'static str = "security.api_keys_file";
     const WHAT: &'static str = "API keys";
 
@@ -70,7 +70,7 @@ impl Contents for Keys {
 }
 
 /// The line for a key that opens `domains`.
-pub fn line(name: &str, digest: Digest, domains: &[String]) -> String {
+pub fn format_key_line(name: &str, digest: SecretDigest, domains: &[String]) -> String {
     let list = if domains.is_empty() { String::new() } else { format!(":{}", domains.join(",")) };
     format!("{name}:{KIND}:{}{list}", digest.to_hex())
 }

@@ -1,6 +1,6 @@
-//! Words of configuration files: yes and no, and the key that a misspelt one was meant to be.
+//! Spelling of configuration words: booleans, and suggestions for misspelled keys.
 
-/// The name that was meant, if one is near, else all of them.
+/// Suggests the nearest known key, or lists all of them if none is similar.
 pub fn remedy_for_unknown(text: &str, known: &[&str]) -> String {
     let nearest = known.iter().min_by_key(|candidate| distance(text, candidate));
     match nearest {
@@ -9,7 +9,7 @@ pub fn remedy_for_unknown(text: &str, known: &[&str]) -> String {
     }
 }
 
-/// How many letters differ: inserted, removed or changed.
+/// Edit distance: letters inserted, removed or changed.
 pub fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, x) in a.chars().enumerate() {

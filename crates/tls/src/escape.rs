@@ -78,7 +78,7 @@ fn each(text: &str) -> impl Iterator<Item = char> {
 }
 
 /// Escapes `text` to one line of at most `longest` characters.
-pub fn harmless(text: &str, longest: usize) -> String {
+pub fn escape_line(text: &str, longest: usize) -> String {
     let mut chars = each(text).map(|c| if c == '\n' { '?' } else { c });
     let mut shown: String = chars.by_ref().take(longest).collect();
     if chars.next().is_some() {
@@ -89,7 +89,7 @@ pub fn harmless(text: &str, longest: usize) -> String {
 }
 
 /// Escapes `text` and keeps its line breaks.
-pub fn harmless_lines(text: &str) -> String {
+pub fn escape_lines(text: &str) -> String {
     each(text).collect()
 }
 
@@ -100,10 +100,10 @@ mod tests {
     // Fails when right-to-left marks pass.
     #[test]
     fn control_and_direction_characters_are_escaped() {
-        assert_eq!(harmless("a\u{1b}[2J\r\nb\u{202e}c\u{7}", 80), "a?[2J??b?c?");
-        assert_eq!(harmless("abcdef", 6), "abcdef");
-        assert_eq!(harmless("abcdefg", 6), "abcde…");
-        assert_eq!(harmless_lines("a\nb\r\u{2066}"), "a\nb??");
+        assert_eq!(escape_line("a\u{1b}[2J\r\nb\u{202e}c\u{7}", 80), "a?[2J??b?c?");
+        assert_eq!(escape_line("abcdef", 6), "abcdef");
+        assert_eq!(escape_line("abcdefg", 6), "abcde…");
+        assert_eq!(escape_lines("a\nb\r\u{2066}"), "a\nb??");
     }
 
     // Fails when only direction marks are escaped.
@@ -129,13 +129,13 @@ mod tests {
             '\u{e000}',
             '\u{10ffff}',
         ] {
-            assert_eq!(harmless(&format!("ada{unseen}"), 80), "ada?", "{:x}", u32::from(unseen));
+            assert_eq!(escape_line(&format!("ada{unseen}"), 80), "ada?", "{:x}", u32::from(unseen));
         }
         for seen in ["ada", "é", "e\u{301}", "名前", "имя", "\u{5d0}\u{5b8}", "ß – “x” €", "🦀"]
         {
-            assert_eq!(harmless(seen, 80), seen);
+            assert_eq!(escape_line(seen, 80), seen);
         }
-        assert_eq!(harmless("a\u{301}\u{302}\u{303}\u{304}b\u{301}", 80), "a\u{301}\u{302}??b\u{301}");
+        assert_eq!(escape_line("a\u{301}\u{302}\u{303}\u{304}b\u{301}", 80), "a\u{301}\u{302}??b\u{301}");
         let in_order = UNSEEN.windows(2).all(|pair| pair[0].1 < pair[1].0);
         assert!(in_order && UNSEEN.iter().chain(&MARKS).all(|(first, last)| first <= last));
     }

@@ -33,7 +33,7 @@ pub(super) struct ChargedKey<'p> {
 
 #[derive(Debug, Default)]
 pub(super) struct Sketch {
-    places: Vec<Place>,
+    places: Vec<SketchSlot>,
     by_hash: HashMap<u64, usize>,
 }
 
@@ -45,7 +45,7 @@ pub struct RuleId {
 }
 
 #[derive(Debug)]
-struct Place {
+struct SketchSlot {
     hash: u64,
     count: u64,
     /// What of the count may be others'.
@@ -110,7 +110,7 @@ impl Sketch {
         }
         if self.places.len() < PLACES {
             self.by_hash.insert(hash, self.places.len());
-            self.places.push(Place { hash, count: amount, error: others, parts: readable(parts), rule });
+            self.places.push(SketchSlot { hash, count: amount, error: others, parts: readable(parts), rule });
             return;
         }
         let lightest = self.places.iter_mut().enumerate().min_by_key(|(_, place)| place.count);
@@ -119,12 +119,12 @@ impl Sketch {
         self.by_hash.insert(hash, index);
         let count = place.count.saturating_add(amount);
         let error = place.count.saturating_add(others);
-        *place = Place { hash, count, error, parts: readable(parts), rule };
+        *place = SketchSlot { hash, count, error, parts: readable(parts), rule };
     }
 
     /// All keys of both, with what both have counted of each.
     pub(super) fn merged(&self, before: &Self) -> Vec<KeyCount> {
-        let counted = |place: &Place, earlier: Option<&Place>| KeyCount {
+        let counted = |place: &SketchSlot, earlier: Option<&SketchSlot>| KeyCount {
             count: place.count.saturating_add(earlier.map_or(0, |earlier| earlier.count)),
             error: place.error.saturating_add(earlier.map_or(0, |earlier| earlier.error)),
             parts: place.parts.clone(),
