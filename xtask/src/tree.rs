@@ -1,4 +1,4 @@
-//! The working tree: the files that git tracks or would add, with their contents; all files where there is no git.
+//! The working tree: the files that git tracks or would add, with their contents; all files without git.
 
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};

@@ -12,7 +12,7 @@ const WRITTEN_BY_OTHERS: [&str; 3] = ["Cargo.lock", "LICENSE-APACHE", "LICENSE-M
 /// Data: the lists of these checks, and inputs that a fuzzer starts from.
 const DATA: [&str; 4] =
     ["xtask/refused-words.txt", "xtask/refused-identifiers.txt", "xtask/participles.txt", "fuzz/seeds/"];
-/// It names the words of earlier code beside those that replace them.
+/// It names the words of earlier code with those that replace them.
 const GLOSSARY: &str = "docs/GLOSSARY.md";
 
 /// Whether a file is prose or code of this project, and neither data nor a copy.
@@ -146,14 +146,14 @@ mod tests {
 
     #[test]
     fn every_kind_of_file_is_read() {
-        let told = format!("{}{}", "to", "ld");
+        let word = format!("{}{}", "to", "ld");
         for (path, text) in [
-            ("crates/core/src/a.rs", format!("// a client is {told}")),
-            ("crates/core/src/a.rs", format!("error(\"{told}\")")),
-            ("crates/core/tests/a.rs", format!("fn client_is_{told}() {{}}")),
-            ("crates/core/src/page/index.html", format!("<p>{told}</p>")),
-            ("crates/core/src/page/app.js", format!("show('{told}')")),
-            ("crates/core/README.md", format!("It is {told}.")),
+            ("crates/core/src/a.rs", format!("// a client is {word}")),
+            ("crates/core/src/a.rs", format!("error(\"{word}\")")),
+            ("crates/core/tests/a.rs", format!("fn client_is_{word}() {{}}")),
+            ("crates/core/src/page/index.html", format!("<p>{word}</p>")),
+            ("crates/core/src/page/app.js", format!("show('{word}')")),
+            ("crates/core/README.md", format!("It is {word}.")),
         ] {
             assert_eq!(findings(path, &text), ["refused words: crates/core = 1"], "{path}");
         }
