@@ -4,7 +4,7 @@ use super::rule_file::home_of;
 use crate::ruleset::Place;
 use hivemind_config::document::{SpannedValue, Value};
 use hivemind_config::problem::{Problem, SourceText};
-use hivemind_config::spelling::{is_no, is_yes, remedy_for_unknown};
+use hivemind_config::spelling::{is_falsy, is_truthy, remedy_for_unknown};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -149,8 +149,8 @@ impl<'a> Reader<'a> {
         let Some(node) = fields.get(key) else { return false };
         match &node.value {
             Value::Null => false,
-            Value::Scalar { text, plain: true } if is_yes(text) => true,
-            Value::Scalar { text, plain: true } if is_no(text) => false,
+            Value::Scalar { text, plain: true } if is_truthy(text) => true,
+            Value::Scalar { text, plain: true } if is_falsy(text) => false,
             _ => {
                 let remedy = format!("write `{key}: true` or `{key}: false`");
                 self.problem(Some(node.span.clone()), format!("`{key}` is true or false"), remedy);

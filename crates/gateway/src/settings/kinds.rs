@@ -4,7 +4,7 @@ use super::{
     ForwardedHeaders, Forwarding, HostHeader, IdentityStep, LimitHeaders, LogTarget, OnLimit, Upstream,
 };
 use hivemind_config::form::Form;
-use hivemind_config::spelling::is_no;
+use hivemind_config::spelling::is_falsy;
 use hivemind_config::value_kind::{HttpPath, ValueKind, bytes, duration, patterns};
 use hivemind_tls::authority;
 use http::uri::{Scheme, Uri};
@@ -37,7 +37,7 @@ pub(super) const MAX_BODY: ValueKind<Option<u64>> = ValueKind::text(
     "a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB), or off",
     "10MB",
     |text| {
-        if is_no(text) { Some(None) } else { bytes(text).map(Some) }
+        if is_falsy(text) { Some(None) } else { bytes(text).map(Some) }
     },
 )
 .written(Form::PatternOrOff(patterns::BYTES))
@@ -59,7 +59,7 @@ pub(super) const SPAN_OR_OFF: ValueKind<Option<Duration>> = ValueKind::text(
     "a duration above 0 with its unit (ms, s, m, h or d), at most 365d, or off",
     "60s",
     |text| match duration(text) {
-        _ if is_no(text) => Some(None),
+        _ if is_falsy(text) => Some(None),
         Some(span) if !span.is_zero() => Some(Some(span)),
         _ => None,
     },
@@ -71,7 +71,7 @@ pub(super) const LOG: ValueKind<Option<LogTarget>> = ValueKind::text(
     "/var/log/hivemind/refused.log",
     |text| match text {
         "stdout" => Some(Some(LogTarget::Stdout)),
-        text if is_no(text) => Some(None),
+        text if is_falsy(text) => Some(None),
         // Otherwise `on` or `true` would be a file of that name.
         text if text.contains(['/', '.']) && !text.contains('\0') => {
             Some(Some(LogTarget::File(PathBuf::from(text))))
