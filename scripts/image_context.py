@@ -40,7 +40,7 @@ def lay_out(root, ignore, to):
 
 def missing(context):
     """Files that the build needs and the context lacks: workspace files, link targets, files that the code includes."""
-    for name in ("Cargo.toml", "Cargo.lock", "crates/server/Cargo.toml", "crates/server/build.rs"):
+    for name in ("Cargo.toml", "Cargo.lock", "crates/server/Cargo.toml", "crates/envoy/build.rs"):
         if not (context / name).exists():
             yield f"{name} is missing"
     for path in sorted(context.rglob("*")):

@@ -1,9 +1,7 @@
 //! Generates the messages of Envoy's rate limit service, with a client, from the protocol files of the service itself.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let crates = ["../envoy/proto", "../server/proto"];
-    let folder = crates.into_iter().find(|folder| std::path::Path::new(folder).is_dir());
-    let folder = folder.ok_or("no folder with the protocol files; name it in build.rs of testkit")?;
+    let folder = "../envoy/proto";
     println!("cargo::rerun-if-changed={folder}");
     let descriptors = protox::compile(["envoy/service/ratelimit/v3/rls.proto"], [folder])?;
     let out = std::path::PathBuf::from(std::env::var("OUT_DIR")?);

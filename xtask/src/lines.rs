@@ -52,3 +52,20 @@ pub(crate) fn report(tree: &Tree) -> anyhow::Result<String> {
     writeln!(report, "{:>7}  lines in nine of ten files at most", ninetieth_percentile(&files))?;
     Ok(report)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unit_tests_and_test_files_are_not_production() {
+        let text = "fn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn g() {}\n}\n".to_owned();
+        assert_eq!(production_lines(&File { path: "crates/a/src/b.rs".to_owned(), text }), 2);
+        assert!(is_production("crates/a/src/b.rs") && is_production("crates/a/src/b/c.rs"));
+        for path in
+            ["crates/a/tests/b.rs", "crates/a/src/tests.rs", "crates/a/src/b/tests/c.rs", "xtask/src/main.rs"]
+        {
+            assert!(!is_production(path), "{path}");
+        }
+    }
+}

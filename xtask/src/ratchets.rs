@@ -26,7 +26,11 @@ const SHOWN: usize = 20;
 
 /// The places found under each key, as `path:line: text`.
 #[derive(Default)]
-pub(crate) struct Findings(BTreeMap<String, Finding>);
+pub(crate) struct Findings {
+    by_key: BTreeMap<String, Finding>,
+    /// Checks that could not run, with the reason.
+    skipped: Vec<String>,
+}
 
 /// A size has no places of its own, so the count is kept apart from them.
 #[derive(Default)]
@@ -37,13 +41,31 @@ struct Finding {
 
 impl Findings {
     fn add(&mut self, key: impl Into<String>, place: String) {
-        let finding = self.0.entry(key.into()).or_default();
+        let finding = self.by_key.entry(key.into()).or_default();
         finding.count += 1;
         finding.places.push(place);
     }
 
     fn set(&mut self, key: impl Into<String>, count: usize, place: String) {
-        self.0.insert(key.into(), Finding { count, places: vec![place] });
+        self.by_key.insert(key.into(), Finding { count, places: vec![place] });
+    }
+
+    fn skip(&mut self, reason: impl Into<String>) {
+        self.skipped.push(reason.into());
+    }
+
+    fn count(&self, key: &str) -> usize {
+        self.by_key.get(key).map_or(0, |finding| finding.count)
+    }
+
+    #[cfg(test)]
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        self.by_key.keys().map(String::as_str)
+    }
+
+    #[cfg(test)]
+    fn places(&self, key: &str) -> &[String] {
+        self.by_key.get(key).map_or(&[], |finding| &finding.places)
     }
 }
 
@@ -73,9 +95,11 @@ fn format(counts: &Counts) -> String {
 fn compare<'a>(found: &'a Findings, committed: &'a Counts) -> (Vec<&'a str>, Vec<&'a str>) {
     let limit = |key: &str| committed.get(key).copied().unwrap_or_default();
     let above =
-        found.0.iter().filter(|(key, finding)| finding.count > limit(key)).map(|(key, _)| key.as_str());
-    let count = |key: &str| found.0.get(key).map_or(0, |finding| finding.count);
-    let below = committed.iter().filter(|(key, limit)| count(key) < **limit).map(|(key, _)| key.as_str());
+        found.by_key.iter().filter(|(key, finding)| finding.count > limit(key)).map(|(key, _)| key.as_str());
+    // A check that did not run found nothing, which is not progress.
+    let is_skipped = |key: &str| found.skipped.iter().any(|reason| reason.starts_with(key));
+    let below = committed.iter().filter(|(key, limit)| found.count(key) < **limit && !is_skipped(key));
+    let below = below.map(|(key, _)| key.as_str());
     (above.collect(), below.collect())
 }
 
@@ -97,55 +121,84 @@ pub(crate) struct Outcome {
     pub(crate) passed: bool,
 }
 
-/// Compares the tree with the committed counts; `accept` writes those that fell.
+/// Compares the tree with the committed counts; `accept` writes those that fell, or all if none are committed yet.
 pub(crate) fn run(tree: &Tree, accept: bool, places_of: Option<&str>) -> anyhow::Result<Outcome> {
-    let path = tree.root().join(FILE);
-    let committed = parse(&std::fs::read_to_string(&path).unwrap_or_default())?;
     let found = find(tree)?;
-    let mut report = String::new();
     if let Some(wanted) = places_of {
-        for (key, finding) in found.0.iter().filter(|(key, _)| key.starts_with(wanted)) {
-            writeln!(report, "{key}: {}", finding.count)?;
-            finding.places.iter().try_for_each(|place| writeln!(report, "    {place}"))?;
-        }
-        return Ok(Outcome { report, passed: true });
+        return Ok(Outcome { report: list(&found, wanted), passed: true });
     }
-    let (above, below) = compare(&found, &committed);
-    for key in &above {
-        let Some(finding) = found.0.get(*key) else { continue };
-        writeln!(
-            report,
-            "{key}: {} (committed: {})",
-            finding.count,
-            committed.get(*key).copied().unwrap_or_default()
-        )?;
-        finding.places.iter().take(SHOWN).try_for_each(|place| writeln!(report, "    {place}"))?;
-        if finding.places.len() > SHOWN {
-            writeln!(
-                report,
-                "    and {} more: cargo xtask ratchets --places '{key}'",
-                finding.places.len() - SHOWN
-            )?;
+    let path = tree.root().join(FILE);
+    let committed = match std::fs::read_to_string(&path) {
+        Ok(text) => parse(&text)?,
+        Err(error) if accept && error.kind() == std::io::ErrorKind::NotFound => {
+            let counts = found.by_key.iter().map(|(key, finding)| (key.clone(), finding.count)).collect();
+            std::fs::write(&path, format(&counts)).with_context(|| format!("writing {FILE}"))?;
+            return Ok(Outcome {
+                report: format!("{FILE}: {} counts written\n", counts.len()),
+                passed: true,
+            });
         }
-    }
-    let lowered: Counts =
-        below.iter().map(|key| ((*key).to_owned(), found.0.get(*key).map_or(0, |it| it.count))).collect();
+        Err(error) => return Err(error).with_context(|| format!("reading {FILE}")),
+    };
+    let outcome = report(&found, &committed, accept);
     if accept {
-        let counts = committed.clone().into_iter().chain(lowered.clone()).collect();
+        let (_, below) = compare(&found, &committed);
+        let lower: Vec<_> = below.iter().map(|key| ((*key).to_owned(), found.count(key))).collect();
+        let mut counts = committed.clone();
+        counts.extend(lower);
         std::fs::write(&path, format(&counts)).with_context(|| format!("writing {FILE}"))?;
     }
-    for (key, count) in &lowered {
+    Ok(outcome)
+}
+
+/// All places of the keys that begin with `wanted`.
+fn list(found: &Findings, wanted: &str) -> String {
+    let mut list = String::new();
+    for (key, finding) in found.by_key.iter().filter(|(key, _)| key.starts_with(wanted)) {
+        let _ = writeln!(list, "{key}: {}", finding.count);
+        for place in &finding.places {
+            let _ = writeln!(list, "    {place}");
+        }
+    }
+    list
+}
+
+/// Describes each count that rose or fell.
+fn report(found: &Findings, committed: &Counts, accept: bool) -> Outcome {
+    let (above, below) = compare(found, committed);
+    let mut report = String::new();
+    let mut line = |text: String| report.push_str(&(text + "\n"));
+    for key in &above {
+        let count = found.count(key);
+        line(match committed.get(*key) {
+            Some(limit) => {
+                format!("{key}: {count}, which is {} more than the {limit} in {FILE}", count - limit)
+            }
+            None => format!("{key}: {count}, and {FILE} has no such count, which allows 0"),
+        });
+        let places = found.by_key.get(*key).map_or(&[][..], |finding| &finding.places);
+        places.iter().take(SHOWN).for_each(|place| line(format!("    {place}")));
+        if places.len() > SHOWN {
+            line(format!("    and {} more: cargo xtask ratchets --places '{key}'", places.len() - SHOWN));
+        }
+    }
+    for key in &below {
         let done =
             if accept { "accepted" } else { "lower than committed; run `cargo xtask ratchets --accept`" };
-        writeln!(report, "{key}: {count}, {done}")?;
+        line(format!("{key}: {}, {done}", found.count(key)));
     }
+    found.skipped.iter().for_each(|reason| line(format!("skipped: {reason}")));
     if !above.is_empty() {
-        writeln!(report, "{} counts are above those of {FILE}; mend the places above", above.len())?;
+        line(format!(
+            "{} counts rose. Fix the new places among those above; a count may only be raised by hand in {FILE}, in a \
+             commit that says why.",
+            above.len()
+        ));
     }
-    if above.is_empty() && lowered.is_empty() {
-        writeln!(report, "{} counts are as committed in {FILE}.", committed.len())?;
+    if above.is_empty() && below.is_empty() {
+        line(format!("{} counts are as committed in {FILE}.", committed.len()));
     }
-    Ok(Outcome { passed: above.is_empty(), report })
+    Outcome { passed: above.is_empty(), report }
 }
 
 #[cfg(test)]
@@ -164,6 +217,32 @@ mod tests {
         assert_eq!(compare(&findings("words: docs", 3), &committed), (vec!["words: docs"], vec![]));
         assert_eq!(compare(&findings("words: docs", 2), &committed), (vec![], vec![]));
         assert_eq!(compare(&findings("words: docs", 1), &committed), (vec![], vec!["words: docs"]));
+    }
+
+    #[test]
+    fn risen_count_fails_with_both_numbers_and_places() {
+        let committed = Counts::from([("words: docs".to_owned(), 1)]);
+        let outcome = report(&findings("words: docs", 2), &committed, false);
+        assert!(!outcome.passed);
+        assert!(
+            outcome.report.contains("words: docs: 2, which is 1 more than the 1 in"),
+            "{}",
+            outcome.report
+        );
+        assert!(outcome.report.contains("    a.rs:1\n"), "{}", outcome.report);
+        let outcome = report(&findings("new", 30), &Counts::new(), false);
+        assert!(!outcome.passed && outcome.report.contains("has no such count"), "{}", outcome.report);
+        assert!(outcome.report.contains("and 10 more"), "{}", outcome.report);
+    }
+
+    #[test]
+    fn skipped_check_is_printed_and_lowers_nothing() {
+        let committed = Counts::from([("commit titles".to_owned(), 1)]);
+        let mut findings = Findings::default();
+        findings.skip("commit titles: no history");
+        let outcome = report(&findings, &committed, false);
+        assert!(outcome.passed && outcome.report.contains("skipped: commit titles: no history"));
+        assert!(!outcome.report.contains("lower"), "{}", outcome.report);
     }
 
     #[test]

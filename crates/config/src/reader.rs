@@ -6,7 +6,7 @@ use super::key_type::{KeyType, ValueSpec};
 use super::password_mask::mask_passwords;
 use super::problem::{Problem, SourceText};
 use super::source_map::SourceMap;
-use super::spelling::is_no;
+use super::spelling::is_falsy;
 use super::value_kind::ValueKind;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -132,7 +132,8 @@ impl<'r, 'n> Section<'r, 'n> {
     pub fn section_or_off(&mut self, key: &str) -> (bool, Section<'_, 'n>) {
         self.note(key, || KeyType::Section { or_off: true });
         let node = self.ask(key, KeyRole::Section);
-        let is_off = |node: &SpannedValue| matches!(&node.value, Value::Scalar { text, .. } if is_no(text));
+        let is_off =
+            |node: &SpannedValue| matches!(&node.value, Value::Scalar { text, .. } if is_falsy(text));
         let off = node.is_some_and(is_off);
         let path = self.path(key);
         (off, Section::new(self.reader, path, node.filter(|_| !off)))

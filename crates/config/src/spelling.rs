@@ -26,10 +26,10 @@ pub fn distance(a: &str, b: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-pub fn is_yes(text: &str) -> bool {
+pub fn is_truthy(text: &str) -> bool {
     ["true", "yes", "on"].iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
-pub fn is_no(text: &str) -> bool {
+pub fn is_falsy(text: &str) -> bool {
     ["false", "no", "off"].iter().any(|word| word.eq_ignore_ascii_case(text))
 }

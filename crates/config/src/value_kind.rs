@@ -1,7 +1,7 @@
 //! Kinds of values: parsers, and the texts that describe a valid value.
 
 use super::form::{Form, Noun};
-use super::spelling::{is_no, is_yes};
+use super::spelling::{is_falsy, is_truthy};
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ impl HttpPath {
 }
 
 pub const FLAG: ValueKind<bool> = ValueKind::bare("true or false", "true", |text| {
-    if is_yes(text) { Some(true) } else { is_no(text).then_some(false) }
+    if is_truthy(text) { Some(true) } else { is_falsy(text).then_some(false) }
 })
 .written(Form::Flag);
 pub const PORT: ValueKind<u16> =
@@ -93,7 +93,7 @@ pub const PORT: ValueKind<u16> =
 pub const PORT_OR_OFF: ValueKind<Option<u16>> =
     ValueKind::bare("a port from 1 to 65535, 0 for any that is free, or off", "8081", |text| {
         // `off` cannot be written without quotes in TOML.
-        if is_no(text) { Some(None) } else { text.parse().ok().map(Some) }
+        if is_falsy(text) { Some(None) } else { text.parse().ok().map(Some) }
     })
     .written(Form::WholeOrOff(0, MOST_PORT))
     .called("port or `off`", "ports");

@@ -1,216 +1,203 @@
-//! Whom to call next. Every address that discovery or another peer names is called until it is
-//! connected, for ever: sooner at first, later and later, never all nodes at one moment, and
-//! never more than so many at a time.
+//! Outbound connections: dials peers that are not connected, over QUIC first and over TCP where QUIC fails.
 
-use super::link::Transport;
-use hivemind_core::Timestamp;
-use hivemind_mesh::NodeId;
-use siphasher::sip::SipHasher13;
-use std::collections::{BTreeMap, BTreeSet};
-use std::hash::Hasher;
+use super::context::{NodeContext, every};
+use super::handshake::{self, HandshakeFailure, Hello};
+use super::identity;
+use super::link::{Initiator, Transport};
+use super::lock;
+use super::message::{self, MessageKind};
+use super::quic;
+use super::session::Session;
+use super::tcp;
+use hivemind_mesh::Member;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-/// The most calls under way at one time: whoever names addresses, a call is a socket and a packet to a place of
-/// somebody else's choice.
-pub(super) const MOST_CALLS: usize = 64;
+/// Interval of checks for due dials.
+const DIAL_INTERVAL: Duration = Duration::from_millis(100);
 
-const SOONEST: Duration = Duration::from_millis(100);
-const LATEST: Duration = Duration::from_secs(5);
-/// How long datagrams have before TCP is tried as well, and where they did not get through the last time.
-const HEAD_START: Duration = Duration::from_millis(700);
-const SHORT_START: Duration = Duration::from_millis(50);
-/// How long a peer is reached by TCP before datagrams are tried again, at first.
-const DATAGRAMS_AGAIN: Duration = Duration::from_secs(10);
-/// After how long at most they are; after how long an address is tried again that turned out to be this node's own.
-const SELDOM: Duration = Duration::from_secs(300);
-/// An address that only multicast names, where so many calls have failed in a row, is called seldom: anybody on the
-/// network can name any.
-const VAIN_CALLS: u32 = 10;
-/// An address that cannot be reached is told of at this failure in a row, and of so many reasons at most.
-const TOLD_AT: u32 = 3;
-const MOST_REASONS: usize = 4;
-
-/// Until when something waits: by when that began, so that a clock that is set back ends it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Wait {
-    from: Timestamp,
-    span: Duration,
-}
-
-impl Wait {
-    fn is_over(self, now: Timestamp) -> bool {
-        now < self.from || now.since(self.from) >= self.span
-    }
-}
-
-/// How the last call of an address went.
-#[derive(Clone, Debug, Default)]
-struct Tried {
-    failures: u32,
-    wait: Wait,
-    is_under_way: bool,
-    /// The same of datagrams to a peer that is reached by TCP: they may never get through, and that holds up no call.
-    datagram_failures: u32,
-    datagram_wait: Wait,
-    tries_datagrams: bool,
-    /// Who answered there, and when: the node may have another address for itself.
-    answered: Option<(Timestamp, NodeId)>,
-    /// Whether only TCP got through.
-    by_tcp: bool,
-    /// Why the last call failed, and the reasons that were told since somebody answered there.
-    reason: Option<String>,
-    told: BTreeSet<String>,
-}
-
-/// What is known of each address that was called.
-#[derive(Debug)]
-pub(super) struct Dialer {
-    seed: u64,
-    tried: BTreeMap<SocketAddr, Tried>,
-}
-
-impl Dialer {
-    /// `seed` tells nodes apart, so that their waits differ.
-    pub(super) fn new(seed: u64) -> Self {
-        Self { seed, tried: BTreeMap::new() }
-    }
-
-    /// Whether an address is to be called now; if so, it counts as being called until it is told how it went.
-    pub(super) fn is_due(&mut self, address: SocketAddr, now: Timestamp) -> bool {
-        let tried = self.tried.entry(address).or_default();
-        if tried.is_under_way || !tried.wait.is_over(now) {
-            return false;
-        }
-        tried.is_under_way = true;
-        true
-    }
-
-    /// Which addresses are to be called now, at most so many: those that only multicast names after all others,
-    /// and of each kind those first that were not called for longest.
-    pub(super) fn due(
-        &mut self,
-        targets: impl IntoIterator<Item = (SocketAddr, bool)>,
-        places: usize,
-        now: Timestamp,
-    ) -> Vec<SocketAddr> {
-        let mut order: Vec<_> = targets
-            .into_iter()
-            .map(|(address, is_announced)| {
-                let last = self.tried.get(&address).map(|tried| tried.wait.from);
-                (is_announced, last, address)
-            })
-            .collect();
-        order.sort_unstable();
-        let due =
-            order.into_iter().map(|(_, _, address)| address).filter(|address| self.is_due(*address, now));
-        due.take(places).collect()
-    }
-
-    /// Whether datagrams are to be tried to an address that is connected by TCP since a moment.
-    pub(super) fn datagrams_are_due(
-        &mut self,
-        address: SocketAddr,
-        since: Timestamp,
-        now: Timestamp,
-    ) -> bool {
-        let tried = self.tried.entry(address).or_default();
-        let has_settled = Wait { from: since, span: DATAGRAMS_AGAIN }.is_over(now);
-        if tried.tries_datagrams || !has_settled || !tried.datagram_wait.is_over(now) {
-            return false;
-        }
-        tried.tries_datagrams = true;
-        true
-    }
-
-    /// This node answered there, be it this one itself.
-    pub(super) fn answered_by(&mut self, address: SocketAddr, name: NodeId, now: Timestamp, is_itself: bool) {
-        // Should it break at once, it is not called at once.
-        let span = if is_itself { SELDOM } else { SOONEST };
-        let tried = self.tried.entry(address).or_default();
-        (tried.failures, tried.is_under_way) = (0, false);
-        tried.wait = Wait { from: now, span };
-        tried.answered = Some((now, name));
-        (tried.reason, tried.told) = (None, BTreeSet::new());
-    }
-
-    /// By what an address was reached: where only TCP got through it has no long wait for datagrams the next time.
-    pub(super) fn reached_by(&mut self, address: SocketAddr, transport: Transport) {
-        let tried = self.tried.entry(address).or_default();
-        tried.by_tcp = transport == Transport::Tcp;
-        if transport == Transport::Quic {
-            (tried.datagram_failures, tried.datagram_wait) = (0, Wait::default());
-            tried.tries_datagrams = false;
+impl NodeContext {
+    /// Dials known peers that are not connected, until shutdown.
+    pub(super) async fn run_dialer(self: Arc<Self>) {
+        let mut ticks = every(DIAL_INTERVAL);
+        let mut dials = JoinSet::new();
+        loop {
+            ticks.tick().await;
+            while dials.try_join_next().is_some() {}
+            let now = self.clock.now();
+            // Renewals come first: without one a connected peer is lost, and a new peer can wait.
+            for link in self.links.list() {
+                let peer = &link.peer;
+                let Ok(permit) = Arc::clone(&self.dial_permits).try_acquire_owned() else { break };
+                let mut schedule = lock(&self.dial_schedule);
+                if link.distrusted_for().is_some() && schedule.start_dial(peer.address, now) {
+                    dials.spawn(Arc::clone(&self).dial(peer.address, true, permit));
+                } else if peer.transport() == Transport::Tcp
+                    && schedule.start_quic_retry(peer.address, peer.since, now)
+                {
+                    dials.spawn(Arc::clone(&self).upgrade_to_quic(peer.address, permit));
+                }
+            }
+            let (targets, permits) = (self.dial_targets(), self.dial_permits.available_permits());
+            let due = lock(&self.dial_schedule).start_dials(targets, permits, now);
+            for address in due {
+                match Arc::clone(&self.dial_permits).try_acquire_owned() {
+                    Ok(permit) => drop(dials.spawn(Arc::clone(&self).dial(address, false, permit))),
+                    Err(_) => {
+                        self.record_dial_failure(address);
+                    }
+                }
+            }
         }
     }
 
-    pub(super) fn head_start(&self, address: SocketAddr) -> Duration {
-        if self.tried.get(&address).is_some_and(|tried| tried.by_tcp) { SHORT_START } else { HEAD_START }
+    /// Records a failed dial. Returns whether a source other than multicast names the address.
+    pub(super) fn record_dial_failure(&self, address: SocketAddr) -> bool {
+        let is_named = self.lookups.named().contains(&address)
+            || lock(&self.peer_table).addresses().any(|known| known == address);
+        lock(&self.dial_schedule).record_failure(address, self.clock.now(), !is_named);
+        is_named
     }
 
-    /// A call came to nothing. `is_announced` says that only multicast names the address.
-    pub(super) fn failed(&mut self, address: SocketAddr, now: Timestamp, is_announced: bool) {
-        let seed = self.seed;
-        let tried = self.tried.entry(address).or_default();
-        tried.failures = tried.failures.saturating_add(1);
-        let is_vain = is_announced && tried.failures >= VAIN_CALLS;
-        let longest = if is_vain { SELDOM } else { later(SOONEST, tried.failures, LATEST) };
-        let span = some_of(longest, seed, tried.failures, address);
-        (tried.wait, tried.is_under_way) = (Wait { from: now, span }, false);
+    /// Dials a peer that is connected over TCP. A QUIC connection replaces the TCP connection.
+    async fn upgrade_to_quic(self: Arc<Self>, address: SocketAddr, permit: OwnedSemaphorePermit) {
+        let result = handshake::with_timeout(self.connect_quic(address, false)).await;
+        drop(permit);
+        let now = self.clock.now();
+        match result {
+            Ok(session) => {
+                let name = session.theirs.member.id.clone();
+                lock(&self.dial_schedule).record_answer(address, name, now, false);
+                lock(&self.dial_schedule).record_transport(address, Transport::Quic);
+                self.serve(session).await;
+            }
+            Err(_) => lock(&self.dial_schedule).record_quic_failure(address, now),
+        }
     }
 
-    /// Why it did. Says whether an operator should know: once for each reason, if it goes on.
-    pub(super) fn failed_because(&mut self, address: SocketAddr, reason: &str) -> bool {
-        let Some(tried) = self.tried.get_mut(&address) else { return false };
-        tried.reason = Some(reason.to_owned());
-        let is_told = tried.failures >= TOLD_AT && tried.told.len() < MOST_REASONS;
-        is_told && tried.told.insert(reason.to_owned())
+    /// Addresses of peers that are not connected, and whether they are known by multicast only.
+    fn dial_targets(&self) -> BTreeMap<SocketAddr, bool> {
+        let announced = self.lookups.announced().into_iter().map(|address| (address, true));
+        let mut targets: BTreeMap<SocketAddr, bool> = announced.collect();
+        targets.extend(self.lookups.named().into_iter().map(|address| (address, false)));
+        targets.extend(lock(&self.peer_table).addresses().map(|address| (address, false)));
+        lock(&self.dial_schedule).retain(|address| targets.contains_key(address));
+        for link in self.links.list() {
+            targets.remove(&link.peer.address);
+        }
+        // A connected node may answer at other addresses than the one it advertises.
+        let schedule = lock(&self.dial_schedule);
+        targets.retain(|address, _| {
+            schedule.last_answer(*address).is_none_or(|(_, name)| self.links.get(&name).is_none())
+        });
+        targets
     }
 
-    /// Why the last call of an address failed, if it did.
-    pub(super) fn reason(&self, address: SocketAddr) -> Option<&str> {
-        self.tried.get(&address)?.reason.as_deref()
+    /// Dials an address and serves the connection until it ends.
+    async fn dial(self: Arc<Self>, address: SocketAddr, renews: bool, permit: OwnedSemaphorePermit) {
+        let result = self.connect(address, renews).await;
+        drop(permit);
+        let now = self.clock.now();
+        match result {
+            Ok(session) => {
+                let name = session.theirs.member.id.clone();
+                lock(&self.dial_schedule).record_answer(address, name, now, false);
+                lock(&self.dial_schedule).record_transport(address, session.transport());
+                self.serve(session).await;
+            }
+            Err(HandshakeFailure::SelfConnection) => {
+                lock(&self.dial_schedule).record_answer(address, self.name.clone(), now, true);
+            }
+            Err(refusal) => self.handle_dial_failure(address, &refusal),
+        }
     }
 
-    /// A peer that is reached by TCP is still not reached by datagrams. They are tried later and later.
-    pub(super) fn datagrams_failed(&mut self, address: SocketAddr, now: Timestamp) {
-        let seed = self.seed;
-        let tried = self.tried.entry(address).or_default();
-        tried.datagram_failures = tried.datagram_failures.saturating_add(1);
-        let longest = later(DATAGRAMS_AGAIN, tried.datagram_failures, SELDOM);
-        let span = some_of(longest, seed, tried.datagram_failures, address);
-        (tried.datagram_wait, tried.tries_datagrams) = (Wait { from: now, span }, false);
+    fn handle_dial_failure(&self, address: SocketAddr, refusal: &HandshakeFailure) {
+        let is_named = self.record_dial_failure(address);
+        if let HandshakeFailure::DuplicateName(other) = refusal {
+            self.handle_namesake(other.generation);
+        }
+        // Any host on the local network can announce any number of addresses; those are not worth a warning each.
+        if lock(&self.dial_schedule).record_reason(address, &refusal.to_string()) && is_named {
+            let remedy = refusal.remedy();
+            tracing::warn!(%address, %refusal, remedy, "peer unreachable; retrying");
+        } else {
+            tracing::debug!(%address, %refusal, "peer unreachable");
+        }
     }
 
-    /// Who answered there, if no call has failed since.
-    pub(super) fn expected(&self, address: SocketAddr) -> Option<NodeId> {
-        let tried = self.tried.get(&address).filter(|tried| tried.failures == 0)?;
-        tried.answered.as_ref().map(|(_, name)| name.clone())
+    async fn connect(&self, address: SocketAddr, renews: bool) -> Result<Session, HandshakeFailure> {
+        let quic = handshake::with_timeout(self.connect_quic(address, renews));
+        tokio::pin!(quic);
+        let head_start = lock(&self.dial_schedule).head_start(address);
+        match timeout(head_start, &mut quic).await {
+            Ok(Err(HandshakeFailure::Io(_))) => {
+                return handshake::with_timeout(self.connect_tcp(address, renews)).await;
+            }
+            Ok(result) => return result,
+            Err(_) => {}
+        }
+        let tcp = handshake::with_timeout(self.connect_tcp(address, renews));
+        tokio::pin!(tcp);
+        // The first success wins. A completed future is not polled again.
+        tokio::select! {
+            result = &mut quic => match result {
+                Ok(session) => Ok(session),
+                Err(refusal) => tcp.await.map_err(|over_tcp| refusal.or_over_tcp(over_tcp)),
+            },
+            result = &mut tcp => match result {
+                Ok(session) => Ok(session),
+                Err(over_tcp) => quic.await.map_err(|refusal| refusal.or_over_tcp(over_tcp)),
+            },
+        }
     }
 
-    /// Who last answered there, and when.
-    pub(super) fn answered(&self, address: SocketAddr) -> Option<(Timestamp, NodeId)> {
-        self.tried.get(&address)?.answered.clone()
+    async fn connect_quic(&self, address: SocketAddr, renews: bool) -> Result<Session, HandshakeFailure> {
+        let connection = quic::dial(&self.endpoint, address).await?;
+        let mut streams = quic::open(&connection).await?;
+        let (reads, writes) = &mut streams.main;
+        let chain = quic::chain(&connection);
+        let expected = self.expected_hello(address).filter(|hello| {
+            chain.first().is_some_and(|certificate| identity::is_for(certificate, &hello.member.id))
+        });
+        let has_hello = expected.is_none();
+        let theirs = match expected {
+            // Reconnects to a known peer: frames do not wait for its hello.
+            Some(theirs) => {
+                message::write(writes, MessageKind::Hello, &self.hello(renews).write()).await?;
+                theirs
+            }
+            None => handshake::initiate((reads, writes), &self.hello(renews), &chain).await?,
+        };
+        let (asks_in, mut asks_out) = quic::open(&connection).await?.main;
+        // The peer learns of a stream with its first bytes.
+        message::write(&mut asks_out, MessageKind::Ask, &[]).await?;
+        streams.asks = Some((asks_in, asks_out));
+        let (initiator, remote, quic) = (Initiator::Local, address, Some(connection));
+        Ok(Session { theirs, streams, initiator, renews, remote, chain, quic, has_hello })
     }
 
-    /// Forgets addresses that nobody names any more.
-    pub(super) fn keep_only(&mut self, named: impl Fn(&SocketAddr) -> bool) {
-        self.tried.retain(|address, tried| tried.is_under_way || tried.tries_datagrams || named(address));
+    /// The expected hello of the peer that answered last at an address, if no dial has failed since.
+    fn expected_hello(&self, address: SocketAddr) -> Option<Hello> {
+        let name = lock(&self.dial_schedule).expected_peer(address)?;
+        let peer_table = lock(&self.peer_table);
+        let (_, contact) = peer_table.iter().find(|(known, _)| **known == name)?;
+        let (address, port) = (Some(contact.address.ip()), contact.address.port());
+        let member = Member { id: name, generation: contact.generation };
+        Some(Hello { cluster: self.cluster.clone(), member, address, port, renews: false })
+    }
+
+    async fn connect_tcp(&self, address: SocketAddr, renews: bool) -> Result<Session, HandshakeFailure> {
+        let connection = tcp::dial(Arc::clone(&self.tcp_client), address).await?;
+        let tcp::TcpConnection { mut streams, chain } = connection;
+        let (reads, writes) = &mut streams.main;
+        let theirs = handshake::initiate((reads, writes), &self.hello(renews), &chain).await?;
+        let (initiator, remote) = (Initiator::Local, address);
+        Ok(Session { theirs, streams, initiator, renews, remote, chain, quic: None, has_hello: true })
     }
 }
-
-/// Twice as long each time.
-fn later(first: Duration, failures: u32, longest: Duration) -> Duration {
-    first.saturating_mul(1 << failures.min(12)).min(longest)
-}
-
-/// Between a half and the whole of a wait, another part on each node.
-fn some_of(longest: Duration, seed: u64, failures: u32, address: SocketAddr) -> Duration {
-    let mut hasher = SipHasher13::new_with_keys(seed, u64::from(failures));
-    hasher.write(address.to_string().as_bytes());
-    let share = u32::try_from(hasher.finish() % 512).unwrap_or(0) + 512;
-    longest * share / 1_024
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,10 +1,9 @@
-//! Who this node is to its peers, and whom it believes: a certificate of the mesh's own CA on
-//! both sides of every connection. Both come from files and may be replaced there at any
-//! time; a handshake takes what is in force at that moment, and no connection notices.
+//! Identity of a node: its certificate and the CA that it trusts. Both sides of every connection present a certificate of
+//! the mesh's own CA. The files may be replaced at any time; each TLS handshake uses the active ones, and open
+//! connections are not affected.
 //!
-//! A peer's certificate is for its name, not for the address that was dialled: which
-//! peer answers at an address is only known once it has answered. So the CA is checked in the
-//! handshake, and the name when the peer has said it (`hello`).
+//! A peer's certificate is for its name and not for its address, and the name is known only when the peer sends its
+//! hello. So TLS verifies the CA, and the mesh handshake verifies the name.
 
 mod error;
 mod trust;
@@ -35,14 +34,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use trust::{Trust, Verifier};
 
-/// What the two sides of a connection agree to speak.
+/// ALPN protocol of mesh connections.
 const PROTOCOL: &[u8] = b"hivemind-mesh/1";
-/// The most bytes of a file of certificates: whole bundles of CAs are smaller.
-const LARGEST_FILE: u64 = 1 << 20;
+/// Maximum size of a certificate file; bundles of CAs are smaller.
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
-/// Where a node's certificate, its key, and the mesh's CA are.
+/// Files of a node's certificate, its key, and the CA of the mesh.
 ///
-/// As `hivemind certs` writes them:
+/// As created by `hivemind certs`:
 ///
 /// ```
 /// use hivemind_mesh_net::TlsFiles;
@@ -54,15 +53,15 @@ const LARGEST_FILE: u64 = 1 << 20;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificates of the CA, or of several while one takes the place of another.
+    /// The certificate of the CA, or of two CAs during a rotation.
     pub ca: PathBuf,
-    /// This node's certificate, for its name, with the chain up to the CA.
+    /// This node's certificate, with the chain up to the CA.
     pub cert: PathBuf,
     /// Its private key.
     pub key: PathBuf,
 }
 
-/// Until when the certificates are good that a node goes by.
+/// Expiry of the active certificates.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
@@ -75,82 +74,81 @@ pub struct TlsFiles {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Certificates {
-    /// Until when this node's own certificate is.
+    /// Expiry of this node's certificate.
     pub own_until: Timestamp,
-    /// Until when the CA is that it is of. Peers go on believing an expired CA, since it is theirs by choice;
-    /// other software may not.
+    /// Expiry of its CA. Peers trust a configured CA even after it expired; other software may not.
     pub ca_until: Timestamp,
-    /// From which moment on somebody should see to a new certificate: the last third of its time, or two weeks.
+    /// When to renew the certificate: after two thirds of its lifetime, or two weeks before its expiry if that is later.
     pub renew_from: Timestamp,
-    /// The same of the CA.
+    /// When to renew the CA.
     pub renew_ca_from: Timestamp,
 }
 
-/// A node's certificate and the CA that it believes, as their files were last read.
+/// A node's certificate and CA, as last read from their files.
 pub(super) struct Identity {
     files: TlsFiles,
     name: NodeId,
     clock: Arc<dyn Clock>,
     trust: Arc<Trust>,
-    own: Arc<Own>,
+    own: Arc<OwnCertificate>,
     good: ArcSwap<Certificates>,
 }
 
-/// The certificate in force.
+/// The active certificate.
 #[derive(Debug)]
-struct Own(ArcSwap<CertifiedKey>);
+struct OwnCertificate(ArcSwap<CertifiedKey>);
 
-/// What changed in the files.
+/// Which files changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reloaded {
+pub(super) struct IdentityChange {
     pub(super) own: bool,
     pub(super) ca: bool,
 }
 
 impl Identity {
-    /// Reads the files of the node of this name.
+    /// Reads the files of the node with this name.
     ///
     /// # Errors
-    /// If one of them cannot be used, or no peer would believe them.
+    /// If a file is invalid, or if peers would reject the certificate.
     pub(super) fn load(files: TlsFiles, name: NodeId, clock: Arc<dyn Clock>) -> Result<Self, IdentityError> {
         let (trust, own, good) = read(&files, &name, clock.now())?;
         let trust = Arc::new(Trust(ArcSwap::from_pointee(trust)));
-        let own = Arc::new(Own(ArcSwap::from_pointee(own)));
+        let own = Arc::new(OwnCertificate(ArcSwap::from_pointee(own)));
         Ok(Self { files, name, clock, trust, own, good: ArcSwap::from_pointee(good) })
     }
 
-    /// Puts in force what the files are now; says what has changed.
+    /// Reads the files again and activates changes. Returns what changed.
     ///
     /// # Errors
-    /// As [`Identity::load`]; then everything stays as it was.
-    pub(super) fn reload(&self) -> Result<Reloaded, IdentityError> {
+    /// As [`Identity::load`]; then nothing changes.
+    pub(super) fn reload(&self) -> Result<IdentityChange, IdentityError> {
         let (trust, own, good) = read(&self.files, &self.name, self.clock.now())?;
-        let reloaded = Reloaded {
+        let change = IdentityChange {
             ca: self.trust.0.load().1.roots != trust.1.roots,
             own: self.own.0.load().cert != own.cert,
         };
-        if reloaded.ca {
+        if change.ca {
             self.trust.0.store(Arc::new(trust));
         }
-        if reloaded.own {
+        if change.own {
             self.own.0.store(Arc::new(own));
         }
         self.good.store(Arc::new(good));
-        Ok(reloaded)
+        Ok(change)
     }
 
-    /// Until when the certificates are good.
+    /// Expiry of the active certificates.
     pub(super) fn certificates(&self) -> Certificates {
         **self.good.load()
     }
 
-    /// Whether the CA in force is that of a chain which was good at that moment.
-    pub(super) fn believes(&self, chain: &[CertificateDer<'_>], at: Timestamp) -> bool {
+    /// Whether the active CA verifies a chain at this time.
+    pub(super) fn trusts(&self, chain: &[CertificateDer<'_>], at: Timestamp) -> bool {
         let Some((first, rest)) = chain.split_first() else { return false };
         self.trust.0.load().0.verify_client_cert(first, rest, unix(at)).is_ok()
     }
 
-    /// How connections are taken. Nothing is resumed: every peer is checked anew.
+    /// TLS configuration of inbound connections, without session resumption: every connection verifies the peer.
     pub(super) fn server(&self) -> Result<ServerConfig, IdentityError> {
         let mut config = ServerConfig::builder_with_details(provider(), self.time())
             .with_protocol_versions(&[&TLS13])
@@ -163,7 +161,7 @@ impl Identity {
         Ok(config)
     }
 
-    /// How peers are called.
+    /// TLS configuration of outbound connections.
     pub(super) fn client(&self) -> Result<ClientConfig, IdentityError> {
         let mut config = ClientConfig::builder_with_details(provider(), self.time())
             .with_protocol_versions(&[&TLS13])
@@ -181,7 +179,7 @@ impl Identity {
     }
 }
 
-/// Certificates are checked by the clock that everything else goes by.
+/// The clock of the node as the time source of TLS.
 struct TlsTime(Arc<dyn Clock>);
 
 impl TimeProvider for TlsTime {
@@ -205,8 +203,8 @@ fn tls(cause: rustls::Error) -> IdentityError {
     IdentityError::Tls(cause.to_string())
 }
 
-/// Whether a certificate is for a name. Certificates do not tell `Node` from `node`, nor `node.` from `node`, and
-/// the mesh does: one certificate must not be good for two names.
+/// Whether a certificate is for a name. Certificates treat `Node`, `node` and `node.` as equal and the mesh does not, so
+/// only the plain lower case name is accepted: a certificate must not match two names.
 pub(super) fn is_for(certificate: &CertificateDer<'_>, name: &NodeId) -> bool {
     let name = name.as_str();
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) || name.ends_with('.') {
@@ -216,8 +214,8 @@ pub(super) fn is_for(certificate: &CertificateDer<'_>, name: &NodeId) -> bool {
     ParsedCertificate::try_from(certificate).is_ok_and(|parsed| verify_server_name(&parsed, &wanted).is_ok())
 }
 
-/// Until when all certificates of a chain are good.
-pub(super) fn good_until(chain: &[CertificateDer<'_>]) -> Timestamp {
+/// When the first certificate of a chain expires.
+pub(super) fn valid_until(chain: &[CertificateDer<'_>]) -> Timestamp {
     chain
         .iter()
         .filter_map(|certificate| Validity::of(certificate))
@@ -249,7 +247,7 @@ fn read(
         ca: files.ca.clone(),
         cause: cause.to_string(),
     })?;
-    // Of several CAs those count that this node's certificate is of.
+    // Of several CAs, only those that verify this node's certificate count.
     let its = authorities.iter().filter(|authority| {
         self::verifier(std::slice::from_ref(*authority)).is_some_and(|verifier| is_good(&verifier).is_ok())
     });
@@ -277,7 +275,7 @@ fn verifier(authorities: &[CertificateDer<'static>]) -> Option<Verifier> {
 fn bytes(file: &Path) -> Result<Vec<u8>, IdentityError> {
     let unreadable = |cause| IdentityError::Unreadable { file: file.to_owned(), cause };
     let found = std::fs::metadata(file).map_err(unreadable)?;
-    if found.len() > LARGEST_FILE {
+    if found.len() > MAX_FILE_SIZE {
         return Err(IdentityError::TooLarge { file: file.to_owned() });
     }
     std::fs::read(file).map_err(unreadable)
@@ -295,13 +293,13 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-impl ResolvesServerCert for Own {
+impl ResolvesServerCert for OwnCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.load_full())
     }
 }
 
-impl ResolvesClientCert for Own {
+impl ResolvesClientCert for OwnCertificate {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         Some(self.0.load_full())
     }

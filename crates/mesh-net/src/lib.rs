@@ -1,5 +1,5 @@
-//! Real peers: the state machine on the wire. Connections, who is called, and what time brings;
-//! every decision is the state machine's.
+//! Transport of the mesh: QUIC and TCP connections, discovery, handshake, identity, and the tasks that drive the state
+//! machine of `hivemind_mesh`, which makes every decision.
 //!
 //! ```
 //! use hivemind_core::SystemClock;
@@ -25,65 +25,68 @@
 //!     bind: "127.0.0.1:0".parse()?,
 //!     advertise: None,
 //!     advertise_port: None,
-//!     discovery: Discovery::default(), // Nobody is looked for: others may join.
+//!     discovery: Discovery::default(), // It dials no peers, but others may join.
 //!     max_peers: 100,
 //!     tls: TlsFiles { ca: file("ca.crt"), cert: file("a.crt"), key: file("a.key") },
 //!     options: MeshOptions::default(),
 //! };
 //! let mesh = Mesh::start(settings, Arc::new(SystemClock)).await?;
 //! assert!(mesh.is_ready() && mesh.peers().is_empty() && mesh.contacts().is_empty());
-//! assert!(mesh.standing().is_member && !mesh.is_clock_off() && mesh.unmet().is_none());
-//! mesh.rules_loaded(7); // Equal rules have equal fingerprints on all nodes.
+//! assert!(mesh.standing().is_member && !mesh.is_clock_off() && mesh.isolation().is_none());
+//! mesh.set_rules(7); // Equal rules have equal fingerprints on all nodes.
 //! assert!(mesh.board().is_shared() && mesh.address().port() != 0 && mesh.callers_refused() == 0);
 //! assert!(mesh.certificates().own_until > mesh.certificates().renew_from && !mesh.reload_identity()?);
-//! assert!(mesh.give_up(&NodeId::parse("b")?).is_err()); // Nobody has that name.
-//! assert!(mesh.rounds().sync.is_none()); // It has nobody to tell.
-//! mesh.withdraw(Duration::ZERO).await; // It serves on ...
-//! mesh.leave(Duration::ZERO).await; // ... and ends.
+//! assert!(mesh.forget_peer(&NodeId::parse("b")?).is_err()); // The peer is unknown.
+//! assert!(mesh.tick_reports().sync.is_none()); // It has no peers.
+//! mesh.withdraw(Duration::ZERO).await; // It continues to serve ...
+//! mesh.leave(Duration::ZERO).await; // ... until it closes.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod bulletins;
-mod calls;
-mod census;
+mod acceptor;
+mod caller_limits;
+mod certificate_watch;
+mod context;
+mod dial_schedule;
 mod dialer;
-mod door;
-mod greeting;
-mod hello;
-mod host;
+mod discovery;
+mod handshake;
 mod identity;
+mod isolation;
 mod link;
 mod links;
-mod lookout;
 mod mdns;
 mod mesh;
 mod message;
-mod news;
+mod name_lookup;
 mod peer;
+mod peer_events;
+mod peer_list;
+mod peer_table;
 mod quic;
-mod roster;
-mod round;
+mod replication;
 mod session;
 mod settings;
 mod srv;
 mod tcp;
+mod tick_report;
+mod ticker;
 mod traffic;
-mod unmet;
 
 pub use identity::{Certificates, IdentityError, TlsFiles};
+pub use isolation::Isolation;
 pub use link::Transport;
 pub use mesh::{Mesh, PeerStore};
 pub use peer::{Peer, PeerState};
 pub use quic::EndpointError;
-pub use round::{Round, Rounds};
 pub use settings::{Discovery, MeshSettings, StartError};
-pub use unmet::Unmet;
+pub use tick_report::{TickReport, TickReports};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, whatever happened to an earlier holder: what a panicking task held is still good.
+/// Locks a mutex, even if a task panicked while it held the lock: all updates leave the data valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,8 @@
-//! A connection to a peer that has said who it is, and what goes over it. Frames wait in two
-//! short queues; one that finds its queue full is lost, as on any network: the state
-//! machine tells its totals again, and an ask ends by its time.
+//! Link: a connection to a peer after the handshake. Frames wait in two short queues, and a frame that finds its queue
+//! full is dropped, as on any network: the state machine sends its totals again, and asks time out.
 
-use super::message::{self, Kind};
-use super::traffic::Traffic;
+use super::message::{self, MessageKind};
+use super::traffic::PeerTraffic;
 use hivemind_core::{Clock, MonotonicClock, Timestamp};
 use hivemind_mesh::Lane;
 use hivemind_mesh::Member;
@@ -18,19 +17,19 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Asks that may wait for a slow connection: they are short.
-const MOST_ASKS: usize = 1_024;
-/// Frames that may. They are cut at 16 KB, but for one with a whole chain of views: some 2 MB in all.
-const MOST_FRAMES: usize = 128;
-/// What waits is written together up to about so many bytes.
-const AT_ONCE: usize = 16 * 1_024;
-/// A peer speaks several times a second, if only to say that it is there.
-const SILENCE: Duration = Duration::from_secs(5);
+/// Maximum number of queued asks, which are short.
+const MAX_QUEUED_ASKS: usize = 1_024;
+/// Maximum number of other queued frames: about 2 MB, because frames are split at 16 KB, except one with all views.
+const MAX_QUEUED_FRAMES: usize = 128;
+/// Queued messages are written together up to about this size, in bytes.
+const WRITE_BATCH: usize = 16 * 1_024;
+/// Timeout of reads; heartbeats arrive several times per second.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) type Reads = Box<dyn AsyncRead + Send + Unpin>;
 pub(super) type Writes = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// How a peer is reached.
+/// Transport of a connection to a peer.
 ///
 /// ```
 /// use hivemind_mesh_net::Transport;
@@ -40,14 +39,14 @@ pub(super) type Writes = Box<dyn AsyncWrite + Send + Unpin>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transport {
-    /// The usual one.
+    /// QUIC, the default.
     Quic,
-    /// Where datagrams do not get through.
+    /// TLS over TCP, where QUIC fails.
     Tcp,
 }
 
 impl Transport {
-    /// Its name, as the API and the metrics give it.
+    /// Its name in the API and in metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -63,15 +62,14 @@ impl fmt::Display for Transport {
     }
 }
 
-/// Who began a connection.
+/// The side that dialed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Began {
-    Here,
-    There,
+pub(super) enum Initiator {
+    Local,
+    Remote,
 }
 
-/// The streams of a connection: one for everything that has time, and one for asks where the
-/// transport keeps them apart.
+/// Streams of a connection. QUIC has a separate stream for asks.
 pub(super) struct Streams {
     pub(super) main: (Reads, Writes),
     pub(super) asks: Option<(Reads, Writes)>,
@@ -79,21 +77,21 @@ pub(super) struct Streams {
 
 /// The other side of a connection.
 #[derive(Debug)]
-pub(super) struct Party {
+pub(super) struct LinkPeer {
     pub(super) member: Member,
-    /// Where it can be called.
+    /// The address to dial it at.
     pub(super) address: SocketAddr,
-    pub(super) began: Began,
-    /// Whether it says that this connection takes the place of any other.
+    pub(super) initiator: Initiator,
+    /// Whether this connection replaces any other.
     pub(super) renews: bool,
-    /// The certificates that it showed, when, and until when all of them are good.
+    /// Its certificate chain, when it was received, and when its first certificate expires.
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) since: Timestamp,
     pub(super) until: Timestamp,
     pub(super) quic: Option<quinn::Connection>,
 }
 
-impl Party {
+impl LinkPeer {
     pub(super) fn transport(&self) -> Transport {
         if self.quic.is_some() { Transport::Quic } else { Transport::Tcp }
     }
@@ -102,16 +100,16 @@ impl Party {
 /// A connection to a peer.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) party: Party,
-    traffic: Arc<Traffic>,
+    pub(super) peer: LinkPeer,
+    traffic: Arc<PeerTraffic>,
     asks: Sender<Vec<u8>>,
     rest: Sender<Vec<u8>>,
     closed: watch::Sender<bool>,
-    /// Since when the certificates it was made with are believed no longer, by a clock that nobody sets.
+    /// Since when the certificates of the handshake are no longer trusted, by the monotonic clock.
     distrusted: OnceLock<Timestamp>,
 }
 
-/// The other ends of a link's queues, for whoever runs it.
+/// Receivers of a link's queues, for [`Link::run`].
 pub(super) struct Queues {
     asks: Receiver<Vec<u8>>,
     rest: Receiver<Vec<u8>>,
@@ -119,67 +117,68 @@ pub(super) struct Queues {
 }
 
 impl Link {
-    pub(super) fn new(party: Party, traffic: Arc<Traffic>) -> (Self, Queues) {
-        let ((asks, asked), (rest, told)) = (mpsc::channel(MOST_ASKS), mpsc::channel(MOST_FRAMES));
+    pub(super) fn new(peer: LinkPeer, traffic: Arc<PeerTraffic>) -> (Self, Queues) {
+        let ((asks, asks_out), (rest, rest_out)) =
+            (mpsc::channel(MAX_QUEUED_ASKS), mpsc::channel(MAX_QUEUED_FRAMES));
         let (closed, is_closed) = watch::channel(false);
         let distrusted = OnceLock::new();
-        let link = Self { party, traffic, asks, rest, closed, distrusted };
-        (link, Queues { asks: asked, rest: told, closed: is_closed })
+        let link = Self { peer, traffic, asks, rest, closed, distrusted };
+        (link, Queues { asks: asks_out, rest: rest_out, closed: is_closed })
     }
 
     pub(super) fn send(&self, lane: Lane, frame: &[u8]) {
         let (queue, kind) = match lane {
-            Lane::Ask => (&self.asks, Kind::Ask),
-            Lane::Sync => (&self.rest, Kind::Sync),
+            Lane::Ask => (&self.asks, MessageKind::Ask),
+            Lane::Sync => (&self.rest, MessageKind::Sync),
         };
-        if queue.try_send(message::written(kind, frame)).is_err() {
-            self.traffic.lost();
+        if queue.try_send(message::encode(kind, frame)).is_err() {
+            self.traffic.record_lost();
         }
     }
 
-    pub(super) fn send_roster(&self, roster: &[u8]) {
-        // It is told again soon.
-        let _ = self.rest.try_send(message::written(Kind::Roster, roster));
+    pub(super) fn send_gossip(&self, message: &[u8]) {
+        // A lost message is sent again soon.
+        let _ = self.rest.try_send(message::encode(MessageKind::Gossip, message));
     }
 
-    /// The certificates it was made with are believed no longer.
+    /// Marks the certificates of the handshake as no longer trusted.
     pub(super) fn distrust(&self) {
         let _ = self.distrusted.set(MonotonicClock.now());
     }
 
-    /// For how long that is so.
+    /// How long they have not been trusted.
     pub(super) fn distrusted_for(&self) -> Option<Duration> {
         self.distrusted.get().map(|since| MonotonicClock.now().since(*since))
     }
 
-    /// Ends it, whoever runs it.
+    /// Ends [`Link::run`].
     pub(super) fn close(&self) {
         self.closed.send_replace(true);
     }
 
-    /// Carries frames in both directions until the connection ends or is closed.
+    /// Transfers messages in both directions until the connection ends or is closed.
     pub(super) async fn run(
         &self,
         streams: Streams,
         queues: Queues,
-        hear: impl Fn(Kind, &[u8]),
+        on_message: impl Fn(MessageKind, &[u8]),
     ) -> io::Result<()> {
         let Queues { asks, rest, mut closed } = queues;
-        self.traffic.connected();
+        self.traffic.record_connection();
         let (main_in, main_out) = streams.main;
-        let hear = &hear;
+        let on_message = &on_message;
         let running = async {
             match streams.asks {
                 Some((asks_in, asks_out)) => tokio::try_join!(
-                    self.tell(asks_out, asks, None),
-                    self.listen(asks_in, hear, None),
-                    self.tell(main_out, rest, None),
-                    self.listen(main_in, hear, Some(SILENCE)),
+                    self.write_frames(asks_out, asks, None),
+                    self.read_frames(asks_in, on_message, None),
+                    self.write_frames(main_out, rest, None),
+                    self.read_frames(main_in, on_message, Some(READ_TIMEOUT)),
                 )
                 .map(|_| ()),
                 None => tokio::try_join!(
-                    self.tell(main_out, asks, Some(rest)),
-                    self.listen(main_in, hear, Some(SILENCE)),
+                    self.write_frames(main_out, asks, Some(rest)),
+                    self.read_frames(main_in, on_message, Some(READ_TIMEOUT)),
                 )
                 .map(|_| ()),
             }
@@ -191,30 +190,30 @@ impl Link {
         }
     }
 
-    /// Hears what comes, until nothing came for too long.
-    async fn listen(
+    /// Reads messages until the stream ends or the timeout passes.
+    async fn read_frames(
         &self,
         mut stream: Reads,
-        hear: &impl Fn(Kind, &[u8]),
-        longest_silence: Option<Duration>,
+        on_message: &impl Fn(MessageKind, &[u8]),
+        read_timeout: Option<Duration>,
     ) -> io::Result<()> {
         let mut body = Vec::new();
         loop {
             let next = message::read(&mut stream, &mut body, usize::MAX);
-            let kind = match longest_silence {
+            let kind = match read_timeout {
                 Some(longest) => timeout(longest, next).await.map_err(|_| io::ErrorKind::TimedOut)?,
                 None => next.await,
             };
             let Some(kind) = kind? else { return Err(io::ErrorKind::UnexpectedEof.into()) };
-            self.traffic.came(message::HEAD + body.len());
-            hear(kind, &body);
-            // However many frames have come, an ask beside them has its turn.
+            self.traffic.record_received(message::HEADER_LEN + body.len());
+            on_message(kind, &body);
+            // Many frames in a row must not delay the stream of asks.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Writes what waits in `first`, and of `second` when there is none, or one after so much of the first.
-    async fn tell(
+    /// Writes messages of `first` with priority, and after each batch one of `second`.
+    async fn write_frames(
         &self,
         mut stream: Writes,
         mut first: Receiver<Vec<u8>>,
@@ -231,20 +230,20 @@ impl Link {
             };
             let Some(mut bytes) = next else { return Ok(()) };
             let mut frames = 1;
-            while bytes.len() < AT_ONCE
+            while bytes.len() < WRITE_BATCH
                 && let Ok(more) = first.try_recv()
             {
                 bytes.extend_from_slice(&more);
                 frames += 1;
             }
-            // Asks without end would silence totals and votes.
+            // A flood of asks must not block totals and votes.
             if let Some(frame) = second.as_mut().and_then(|second| second.try_recv().ok()) {
                 bytes.extend_from_slice(&frame);
                 frames += 1;
             }
             stream.write_all(&bytes).await?;
             stream.flush().await?;
-            self.traffic.went(bytes.len(), frames);
+            self.traffic.record_sent(bytes.len(), frames);
         }
     }
 }

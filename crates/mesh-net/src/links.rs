@@ -1,10 +1,9 @@
-//! All connections of a node, by the peer's name: one for each pair. Two nodes that call each
-//! other at the same moment keep the connection that the one with the smaller name
-//! began, on both sides the same.
+//! All connections of a node, one per peer. When two nodes dial each other at the same time, both keep the connection
+//! that the node with the smaller name dialed.
 
-use super::link::{Began, Link, Party, Transport};
+use super::link::{Initiator, Link, LinkPeer, Transport};
 use super::lock;
-use super::traffic::Traffic;
+use super::traffic::PeerTraffic;
 use hivemind_mesh::Carrier;
 use hivemind_mesh::Lane;
 use hivemind_mesh::NodeId;
@@ -12,94 +11,94 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-/// What became of a new connection.
+/// Decision on a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// It is the one to this peer from now on.
+pub(super) enum LinkAdmission {
+    /// It is now the connection to this peer.
     Admitted,
-    /// There is a better one: it is to be closed.
+    /// An existing connection is preferred; close this one.
     Redundant,
-    /// A later run of its name is connected, which it may not know of.
+    /// A later generation of the peer is connected, which the peer may not know.
     Outdated,
-    /// There are too many peers.
+    /// The maximum number of peers is connected.
     Full,
 }
 
-/// Within which two connections that both renew an older one have crossed each other.
+/// Maximum time between two simultaneous renewals of one connection.
 const CROSSING: Duration = Duration::from_secs(5);
 
-/// All connections of a node.
+/// Connections of a node, by peer.
 #[derive(Debug)]
 pub(super) struct Links {
-    me: NodeId,
-    most: usize,
+    name: NodeId,
+    max_peers: usize,
     all: RwLock<BTreeMap<NodeId, Arc<Link>>>,
-    /// Of each peer that was ever connected and is not forgotten.
-    traffic: Mutex<BTreeMap<NodeId, Arc<Traffic>>>,
+    /// Counters of all known peers that were ever connected.
+    traffic: Mutex<BTreeMap<NodeId, Arc<PeerTraffic>>>,
 }
 
 impl Links {
-    pub(super) fn new(me: NodeId, most: usize) -> Self {
-        Self { me, most, all: RwLock::default(), traffic: Mutex::default() }
+    pub(super) fn new(name: NodeId, max_peers: usize) -> Self {
+        Self { name, max_peers, all: RwLock::default(), traffic: Mutex::default() }
     }
 
-    /// The totals of a peer, which go on from one connection to the next.
-    pub(super) fn traffic(&self, peer: &NodeId) -> Arc<Traffic> {
+    /// The counters of a peer, which outlive its connections.
+    pub(super) fn traffic(&self, peer: &NodeId) -> Arc<PeerTraffic> {
         let mut traffic = lock(&self.traffic);
         Arc::clone(traffic.entry(peer.clone()).or_default())
     }
 
-    /// Forgets the totals of peers that are forgotten.
-    pub(super) fn keep_only(&self, is_known: impl Fn(&NodeId) -> bool) {
+    /// Removes the counters of unknown peers.
+    pub(super) fn retain_traffic(&self, is_known: impl Fn(&NodeId) -> bool) {
         let mut traffic = lock(&self.traffic);
         traffic.retain(|peer, _| is_known(peer));
     }
 
-    /// Takes in a new connection, in the place of an older one of the same peer if it is better.
-    pub(super) fn admit(&self, link: &Arc<Link>) -> Admission {
+    /// Adds a new connection. It replaces an older one of the same peer if it is preferred.
+    pub(super) fn admit(&self, link: &Arc<Link>) -> LinkAdmission {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
-        let known = all.get(&link.party.member.id);
-        if known.is_none() && all.len() >= self.most {
-            return Admission::Full;
+        let known = all.get(&link.peer.member.id);
+        if known.is_none() && all.len() >= self.max_peers {
+            return LinkAdmission::Full;
         }
         if let Some(known) = known {
-            let is_better = match known.party.member.generation.cmp(&link.party.member.generation) {
+            let is_better = match known.peer.member.generation.cmp(&link.peer.member.generation) {
                 std::cmp::Ordering::Less => true,
-                std::cmp::Ordering::Greater => return Admission::Outdated,
-                std::cmp::Ordering::Equal if renews(&link.party, &known.party) => true,
-                std::cmp::Ordering::Equal => self.is_better(&link.party, &known.party),
+                std::cmp::Ordering::Greater => return LinkAdmission::Outdated,
+                std::cmp::Ordering::Equal if renews(&link.peer, &known.peer) => true,
+                std::cmp::Ordering::Equal => self.is_better(&link.peer, &known.peer),
             };
             if !is_better {
-                return Admission::Redundant;
+                return LinkAdmission::Redundant;
             }
             known.close();
         }
-        all.insert(link.party.member.id.clone(), Arc::clone(link));
-        Admission::Admitted
+        all.insert(link.peer.member.id.clone(), Arc::clone(link));
+        LinkAdmission::Admitted
     }
 
-    /// Which of two connections to one run of a peer stays, on both sides the same.
-    fn is_better(&self, new: &Party, old: &Party) -> bool {
+    /// Whether the new of two connections to one generation of a peer is preferred; both sides agree on it.
+    fn is_better(&self, new: &LinkPeer, old: &LinkPeer) -> bool {
         match (old.transport(), new.transport()) {
-            // Datagrams get through after all.
+            // QUIC works again.
             (Transport::Tcp, Transport::Quic) => true,
-            // Whoever began a connection anew has lost the other.
-            _ if old.began == new.began => true,
+            // A side that dials again has lost the previous connection.
+            _ if old.initiator == new.initiator => true,
             (Transport::Quic, Transport::Tcp) => false,
-            _ => new.began == self.preferred(&new.member.id),
+            _ => new.initiator == self.preferred_initiator(&new.member.id),
         }
     }
 
-    fn preferred(&self, peer: &NodeId) -> Began {
-        if self.me < *peer { Began::Here } else { Began::There }
+    fn preferred_initiator(&self, peer: &NodeId) -> Initiator {
+        if self.name < *peer { Initiator::Local } else { Initiator::Remote }
     }
 
-    /// A connection has ended. Says whether the peer has no other.
+    /// Removes a connection that has ended. Returns whether it was the current one of its peer.
     pub(super) fn remove(&self, link: &Arc<Link>) -> bool {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
-        let is_last = all.get(&link.party.member.id).is_some_and(|known| Arc::ptr_eq(known, link));
+        let is_last = all.get(&link.peer.member.id).is_some_and(|known| Arc::ptr_eq(known, link));
         if is_last {
-            all.remove(&link.party.member.id);
+            all.remove(&link.peer.member.id);
         }
         is_last
     }
@@ -113,9 +112,8 @@ impl Links {
     }
 }
 
-/// Whether a connection was made to take another's place. Both sides may make one at the same moment: of those two
-/// one stays, as of any two.
-fn renews(new: &Party, old: &Party) -> bool {
+/// Whether a connection renews another. Both sides may renew at the same time; then the usual preference applies.
+fn renews(new: &LinkPeer, old: &LinkPeer) -> bool {
     new.renews && !(old.renews && new.since.since(old.since) < CROSSING)
 }
 
@@ -134,91 +132,91 @@ mod tests {
     use hivemind_mesh::Member;
     use std::net::SocketAddr;
 
-    fn link(peer: &str, generation: u64, began: Began) -> Arc<Link> {
+    fn link(peer: &str, generation: u64, initiator: Initiator) -> Arc<Link> {
         let member = Member::new(NodeId::new(peer), generation);
         let address = SocketAddr::from(([192, 0, 2, 1], 1));
-        let party = Party {
+        let peer = LinkPeer {
             member,
             address,
-            began,
+            initiator,
             renews: false,
             chain: Vec::new(),
             since: Timestamp::EPOCH,
             until: Timestamp::MAX,
             quic: None,
         };
-        Arc::new(Link::new(party, Arc::default()).0)
+        Arc::new(Link::new(peer, Arc::default()).0)
     }
 
-    fn links(me: &str) -> Links {
-        Links::new(NodeId::new(me), 2)
+    fn links(name: &str) -> Links {
+        Links::new(NodeId::new(name), 2)
     }
 
     #[test]
-    fn of_two_connections_of_a_pair_both_sides_keep_the_one_that_the_smaller_name_began() {
+    fn both_sides_keep_the_connection_of_the_smaller_name() {
         for order in [[0, 1], [1, 0]] {
             let (a, b) = (links("a"), links("b"));
-            let at_a = [link("b", 1, Began::Here), link("b", 1, Began::There)];
-            let at_b = [link("a", 1, Began::There), link("a", 1, Began::Here)];
+            let at_a = [link("b", 1, Initiator::Local), link("b", 1, Initiator::Remote)];
+            let at_b = [link("a", 1, Initiator::Remote), link("a", 1, Initiator::Local)];
             for turn in order {
                 a.admit(&at_a[turn]);
                 b.admit(&at_b[1 - turn]);
             }
-            assert_eq!(a.get(&NodeId::new("b")).unwrap().party.began, Began::Here);
-            assert_eq!(b.get(&NodeId::new("a")).unwrap().party.began, Began::There);
+            assert_eq!(a.get(&NodeId::new("b")).unwrap().peer.initiator, Initiator::Local);
+            assert_eq!(b.get(&NodeId::new("a")).unwrap().peer.initiator, Initiator::Remote);
         }
     }
 
-    fn renewing(peer: &str, began: Began, at_ms: u64) -> Arc<Link> {
+    fn renewing(peer: &str, initiator: Initiator, at_ms: u64) -> Arc<Link> {
         let member = Member::new(NodeId::new(peer), 1);
         let (address, since) = (SocketAddr::from(([192, 0, 2, 1], 1)), Timestamp::from_millis(at_ms));
         let (chain, until) = (Vec::new(), Timestamp::MAX);
-        let party = Party { member, address, began, renews: true, chain, since, until, quic: None };
-        Arc::new(Link::new(party, Arc::default()).0)
+        let peer = LinkPeer { member, address, initiator, renews: true, chain, since, until, quic: None };
+        Arc::new(Link::new(peer, Arc::default()).0)
     }
 
-    // Seen failing on: each side taking the last of two that crossed each other, which ends both.
+    // Fails when each side takes the last of two simultaneous renewals, which closes both.
     #[test]
-    fn of_two_connections_that_renew_one_both_sides_keep_the_same() {
+    fn both_sides_keep_the_same_of_two_renewals() {
         for order in [[0, 1], [1, 0]] {
             let (a, b) = (links("a"), links("b"));
-            a.admit(&link("b", 1, Began::There));
-            b.admit(&link("a", 1, Began::Here));
-            let at_a = [renewing("b", Began::Here, 10_000), renewing("b", Began::There, 10_000)];
-            let at_b = [renewing("a", Began::There, 10_000), renewing("a", Began::Here, 10_000)];
+            a.admit(&link("b", 1, Initiator::Remote));
+            b.admit(&link("a", 1, Initiator::Local));
+            let at_a = [renewing("b", Initiator::Local, 10_000), renewing("b", Initiator::Remote, 10_000)];
+            let at_b = [renewing("a", Initiator::Remote, 10_000), renewing("a", Initiator::Local, 10_000)];
             for turn in order {
                 a.admit(&at_a[turn]);
                 b.admit(&at_b[1 - turn]);
             }
-            assert_eq!(a.get(&NodeId::new("b")).unwrap().party.began, Began::Here);
-            assert_eq!(b.get(&NodeId::new("a")).unwrap().party.began, Began::There);
-            // The next time the other side may begin it.
-            assert_eq!(a.admit(&renewing("b", Began::There, 60_000)), Admission::Admitted);
-            assert_eq!(b.admit(&renewing("a", Began::Here, 60_000)), Admission::Admitted);
+            assert_eq!(a.get(&NodeId::new("b")).unwrap().peer.initiator, Initiator::Local);
+            assert_eq!(b.get(&NodeId::new("a")).unwrap().peer.initiator, Initiator::Remote);
+            // The next renewal may come from the other side.
+            assert_eq!(a.admit(&renewing("b", Initiator::Remote, 60_000)), LinkAdmission::Admitted);
+            assert_eq!(b.admit(&renewing("a", Initiator::Local, 60_000)), LinkAdmission::Admitted);
         }
     }
 
     #[test]
-    fn a_later_run_takes_the_place_of_an_earlier_one_and_never_the_other_way() {
+    fn later_generation_replaces_an_earlier_one_only() {
         let a = links("a");
-        assert_eq!(a.admit(&link("b", 5, Began::Here)), Admission::Admitted);
-        assert_eq!(a.admit(&link("b", 6, Began::There)), Admission::Admitted);
-        assert_eq!(a.admit(&link("b", 5, Began::Here)), Admission::Outdated);
+        assert_eq!(a.admit(&link("b", 5, Initiator::Local)), LinkAdmission::Admitted);
+        assert_eq!(a.admit(&link("b", 6, Initiator::Remote)), LinkAdmission::Admitted);
+        assert_eq!(a.admit(&link("b", 5, Initiator::Local)), LinkAdmission::Outdated);
     }
 
     #[test]
-    fn there_are_never_more_peers_than_allowed() {
+    fn number_of_peers_is_limited() {
         let a = links("a");
-        assert_eq!(a.admit(&link("b", 1, Began::Here)), Admission::Admitted);
-        assert_eq!(a.admit(&link("c", 1, Began::Here)), Admission::Admitted);
-        assert_eq!(a.admit(&link("d", 1, Began::Here)), Admission::Full);
-        assert_eq!(a.admit(&link("c", 2, Began::Here)), Admission::Admitted);
+        assert_eq!(a.admit(&link("b", 1, Initiator::Local)), LinkAdmission::Admitted);
+        assert_eq!(a.admit(&link("c", 1, Initiator::Local)), LinkAdmission::Admitted);
+        assert_eq!(a.admit(&link("d", 1, Initiator::Local)), LinkAdmission::Full);
+        assert_eq!(a.admit(&link("c", 2, Initiator::Local)), LinkAdmission::Admitted);
     }
 
     #[test]
-    fn a_connection_that_was_replaced_takes_nothing_away_when_it_ends() {
+    fn end_of_a_replaced_connection_removes_nothing() {
         let a = links("a");
-        let (old, new) = (link("b", 1, Began::Here), link("b", 1, Began::Here));
+        let (old, new) = (link("b", 1, Initiator::Local), link("b", 1, Initiator::Local));
         a.admit(&old);
         a.admit(&new);
         assert!(!a.remove(&old));

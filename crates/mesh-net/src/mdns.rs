@@ -1,46 +1,42 @@
-//! Peers on the same local network, by multicast DNS: each node announces where it listens and hears
-//! of the others. What is announced is not secret and proves nothing: a peer is who shows a
-//! certificate. And silence there is no death: in a cut, both sides would hear no more of the other.
+//! Multicast DNS: each node announces its address on the local network and records those of others. Announcements are not
+//! secret and prove nothing; a peer proves its identity with a certificate. Silence does not mean death, because in a
+//! network partition each side stops receiving the other's announcements.
 
-use super::host::Host;
+use super::context::NodeContext;
 use super::lock;
+use super::name_lookup::AnnouncedAddresses;
 use mdns_sd::{ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo};
 use siphasher::sip::SipHasher13;
-use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 const SERVICE: &str = "_hivemind-mesh._udp.local.";
-/// Which mesh it is, so that those of others are not called.
+/// Property with the fingerprint of the mesh, so that nodes of other meshes are not dialed.
 const MESH: &str = "mesh";
-/// The most nodes that are listened to.
-const MOST_NODES: usize = 256;
-/// The most addresses of one node.
-const MOST_ADDRESSES: usize = 8;
+/// Maximum number of nodes.
+const MAX_NODES: usize = 256;
+/// Maximum number of addresses per node.
+const MAX_ADDRESSES: usize = 8;
 
-/// Who has announced itself, and where.
-pub(super) type Announced = BTreeMap<String, BTreeSet<SocketAddr>>;
-
-/// Ends the announcing when the node does.
+/// Withdraws the announcement when dropped.
 struct Announcer(ServiceDaemon);
 
 impl Drop for Announcer {
     fn drop(&mut self) {
-        // It says goodbye for all that it has announced.
         let _ = self.0.shutdown();
     }
 }
 
-impl Host {
-    /// Announces this node and listens to others, if it is told to.
-    pub(super) async fn announce(self: Arc<Self>) {
-        if let Err(error) = self.announce_for_ever().await {
-            tracing::warn!(%error, "peers on the local network cannot be looked for: `mesh.mdns` has no effect");
+impl NodeContext {
+    /// Announces this node and records others until shutdown.
+    pub(super) async fn run_mdns(self: Arc<Self>) {
+        if let Err(error) = self.announce_and_browse().await {
+            tracing::warn!(%error, "multicast DNS failed, `mesh.mdns` has no effect; check that a network interface supports multicast");
         }
     }
 
-    async fn announce_for_ever(&self) -> Result<(), mdns_sd::Error> {
+    async fn announce_and_browse(&self) -> Result<(), mdns_sd::Error> {
         let daemon = Announcer(ServiceDaemon::new()?);
         let (address, port) = self.advertised;
         let addresses = address.map(|address| address.to_string()).unwrap_or_default();
@@ -50,11 +46,11 @@ impl Host {
         let info =
             ServiceInfo::new(SERVICE, self.name.as_str(), &host, addresses.as_str(), port, &properties[..])?;
         daemon.0.register(if address.is_none() { info.enable_addr_auto() } else { info })?;
-        let heard = daemon.0.browse(SERVICE)?;
-        while let Ok(event) = heard.recv_async().await {
-            let mut announced = lock(&self.lookout.announced);
+        let events = daemon.0.browse(SERVICE)?;
+        while let Ok(event) = events.recv_async().await {
+            let mut announced = lock(&self.lookups.announced);
             match event {
-                ServiceEvent::ServiceResolved(node) => note(&mut announced, &node, &mesh),
+                ServiceEvent::ServiceResolved(node) => record(&mut announced, &node, &mesh),
                 ServiceEvent::ServiceRemoved(_, name) => drop(announced.remove(&name)),
                 _ => {}
             }
@@ -63,15 +59,15 @@ impl Host {
     }
 }
 
-fn note(announced: &mut Announced, node: &ResolvedService, mesh: &str) {
-    let has_room = announced.len() < MOST_NODES || announced.contains_key(&node.fullname);
+fn record(announced: &mut AnnouncedAddresses, node: &ResolvedService, mesh: &str) {
+    let has_room = announced.len() < MAX_NODES || announced.contains_key(&node.fullname);
     if has_room && node.get_property_val_str(MESH) == Some(mesh) {
         let addresses = node.addresses.iter().map(|address| SocketAddr::new(address.to_ip_addr(), node.port));
-        announced.insert(node.fullname.clone(), addresses.take(MOST_ADDRESSES).collect());
+        announced.insert(node.fullname.clone(), addresses.take(MAX_ADDRESSES).collect());
     }
 }
 
-/// What tells meshes apart without telling their names.
+/// Identifies a mesh without revealing its name.
 fn fingerprint(cluster: &str) -> String {
     let mut hasher = SipHasher13::new();
     hasher.write(cluster.as_bytes());

@@ -1,18 +1,20 @@
-//! A node that runs: its sockets, its connections, and the ticks of its state machine.
+//! A running mesh node: its sockets, its background tasks, and the store of its shared counters.
 
-use super::dialer::{Dialer, MOST_CALLS};
-use super::door::Door;
-use super::host::{Host, TICK, every};
+use super::caller_limits::CallerLimits;
+use super::context::{NodeContext, every};
+use super::dial_schedule::{DialSchedule, MAX_DIALS};
+use super::discovery;
 use super::identity::{Certificates, Identity, IdentityError};
+use super::isolation::Isolation;
 use super::links::Links;
 use super::lock;
-use super::lookout::{self, Lookout};
+use super::name_lookup::NameLookups;
 use super::peer::Peer;
+use super::peer_table::PeerTable;
 use super::quic;
-use super::roster::Roster;
-use super::round::Rounds;
 use super::settings::{MeshSettings, StartError};
-use super::unmet::Unmet;
+use super::tick_report::TickReports;
+use super::ticker::TICK;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
 use hivemind_core::{Clock, Timestamp};
 use hivemind_mesh::MeshStore;
@@ -30,10 +32,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// How long the last words of a node have.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Timeout for closing connections.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A node that runs, until it is dropped.
+/// A running mesh node, until it is dropped.
 ///
 /// ```
 /// use hivemind_core::SystemClock;
@@ -43,37 +45,37 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// async fn serve(settings: MeshSettings) -> Result<(), StartError> {
 ///     let mesh = Mesh::start(settings, Arc::new(SystemClock)).await?;
 ///     let store = mesh.store(); // For a limiter: `RateLimiter::builder(limits).store(Arc::new(store), seed)`.
-///     mesh.leave(Duration::from_secs(5)).await; // What it held goes back to the others.
+///     mesh.leave(Duration::from_secs(5)).await; // Returns its allowance to the others.
 ///     Ok(())
 /// }
 /// ```
 #[derive(Debug)]
 pub struct Mesh {
-    host: Arc<Host>,
+    context: Arc<NodeContext>,
     tasks: Mutex<JoinSet<()>>,
     address: SocketAddr,
 }
 
-/// The counters that peers share, as a store.
+/// The store of shared counters.
 ///
 /// ```
 /// use hivemind_core::store::{Charge, Context, Op, Store, StoreError};
 /// use hivemind_mesh_net::PeerStore;
 ///
-/// /// What is left of a counter, as its owner has it.
+/// /// What remains of a counter at its owner.
 /// async fn left(store: &PeerStore, charge: Charge<'_>, context: Context) -> Result<Option<u64>, StoreError> {
-///     let look = Charge { op: Op::Peek, ..charge };
-///     Ok(store.operate(&[look], context).await?.each().first().map(|verdict| verdict.remaining))
+///     let peek = Charge { op: Op::Peek, ..charge };
+///     Ok(store.operate(&[peek], context).await?.each().first().map(|verdict| verdict.remaining))
 /// }
 /// ```
 #[derive(Clone)]
 pub struct PeerStore(Arc<MeshStore<Arc<Links>>>);
 
 impl Mesh {
-    /// Starts a node. It finds its peers by itself from here on.
+    /// Starts a node, which then discovers its peers.
     ///
     /// # Errors
-    /// If it cannot listen, or has no certificate that its peers would believe.
+    /// If it cannot listen, or if peers would reject its certificate.
     pub async fn start(settings: MeshSettings, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         let now = clock.now();
         let MeshSettings { name, cluster, bind, discovery, max_peers, options, .. } = settings;
@@ -85,12 +87,12 @@ impl Mesh {
         if discovery.is_empty() {
             node.found(now);
         } else if discovery.has_names() {
-            node.seek_from(now.saturating_add(lookout::PATIENT_FOR));
+            node.seek_from(now.saturating_add(discovery::FOUNDING_DELAY));
         }
         let board = Arc::new(Board::by_mesh_clock(&node));
         let links = Arc::new(Links::new(name.clone(), max_peers));
         let advertise = settings.advertise.or_else(|| Some(address.ip()).filter(|ip| !ip.is_unspecified()));
-        let host = Arc::new(Host {
+        let context = Arc::new(NodeContext {
             endpoint: quic::endpoint(socket, &identity)?,
             tcp_server: Arc::new(identity.server()?),
             tcp_client: Arc::new(identity.client()?),
@@ -98,168 +100,166 @@ impl Mesh {
             cluster,
             advertised: (advertise, settings.advertise_port.unwrap_or(address.port())),
             options,
-            roster: Mutex::new(Roster::new(name.clone(), max_peers)),
+            peer_table: Mutex::new(PeerTable::new(name.clone(), max_peers)),
             board,
-            dialer: Mutex::new(Dialer::new(now.as_nanos())),
-            lookout: Lookout::new(discovery),
+            dial_schedule: Mutex::new(DialSchedule::new(now.as_nanos())),
+            lookups: NameLookups::new(discovery),
             store: Arc::new(MeshStore::new(node, Arc::clone(&links))),
             links,
             name,
             clock,
-            door: Door::default(),
-            rounds: Mutex::default(),
-            calls: Arc::new(Semaphore::new(MOST_CALLS)),
-            has_met: AtomicBool::new(false),
-            namesake: Mutex::default(),
+            caller_limits: CallerLimits::default(),
+            tick_reports: Mutex::default(),
+            dial_permits: Arc::new(Semaphore::new(MAX_DIALS)),
+            has_connected: AtomicBool::new(false),
+            reported_namesake: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(Arc::clone(&host).tick());
-        tasks.spawn(Arc::clone(&host).accept_quic());
-        tasks.spawn(Arc::clone(&host).accept_tcp(listener));
-        tasks.spawn(Arc::clone(&host).look_out());
-        if host.lookout.discovery.mdns {
-            tasks.spawn(Arc::clone(&host).announce());
+        tasks.spawn(Arc::clone(&context).run_ticks());
+        tasks.spawn(Arc::clone(&context).accept_quic());
+        tasks.spawn(Arc::clone(&context).accept_tcp(listener));
+        tasks.spawn(Arc::clone(&context).run_discovery());
+        if context.lookups.settings.mdns {
+            tasks.spawn(Arc::clone(&context).run_mdns());
         }
-        tasks.spawn(Arc::clone(&host).dial_all());
-        tasks.spawn(Arc::clone(&host).spread_roster());
-        tasks.spawn(Arc::clone(&host).watch_peers());
-        tasks.spawn(Arc::clone(&host).watch_certificates());
-        Ok(Self { host, tasks: Mutex::new(tasks), address })
+        tasks.spawn(Arc::clone(&context).run_dialer());
+        tasks.spawn(Arc::clone(&context).run_gossip());
+        tasks.spawn(Arc::clone(&context).log_peer_events());
+        tasks.spawn(Arc::clone(&context).watch_certificates());
+        Ok(Self { context, tasks: Mutex::new(tasks), address })
     }
 
-    /// The counters that it shares.
+    /// The store of shared counters.
     #[must_use]
     pub fn store(&self) -> PeerStore {
-        PeerStore(Arc::clone(&self.host.store))
+        PeerStore(Arc::clone(&self.context.store))
     }
 
-    /// The notes that all its nodes have.
+    /// The map that all nodes replicate.
     #[must_use]
     pub fn board(&self) -> Arc<Board> {
-        Arc::clone(&self.host.board)
+        Arc::clone(&self.context.board)
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether it may serve: it is in the view, or a guest of one.
+    /// Whether it can serve: it is a member of the view or an observer.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.host.store.with(|node| node.is_ready())
+        self.context.store.with(|node| node.is_ready())
     }
 
-    /// How the mesh stands.
+    /// Status of the mesh.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        let now = self.host.clock.now();
-        self.host.store.with(|node| node.standing(now))
+        let now = self.context.clock.now();
+        self.context.store.with(|node| node.standing(now))
     }
 
     /// Whether peers agree that this node's clock is off.
     #[must_use]
     pub fn is_clock_off(&self) -> bool {
-        let now = self.host.clock.now();
-        self.host.store.with(|node| node.is_outlier(node.mesh_time(now)))
+        let now = self.context.clock.now();
+        self.context.store.with(|node| node.is_outlier(node.mesh_time(now)))
     }
 
-    /// Every peer that this node knows of, in the order of their names, without itself.
+    /// All known peers, sorted by name.
     #[must_use]
     pub fn peers(&self) -> Vec<Peer> {
-        let mut peers = self.host.peers();
-        let held = self.host.store.rights_held(self.host.clock.now());
+        let mut peers = self.context.peers();
+        let held = self.context.store.rights_held(self.context.clock.now());
         for peer in &mut peers {
             peer.rights_held = held.get(&peer.name).copied().unwrap_or(0);
         }
         peers
     }
 
-    /// The same without what they hold, for which every counter would be looked at.
+    /// All known peers without the allowance they hold, whose summation visits every counter.
     #[must_use]
     pub fn contacts(&self) -> Vec<Peer> {
-        self.host.peers()
+        self.context.peers()
     }
 
-    /// The last rounds in which peers were told anything.
+    /// The last periodic messages to peers.
     #[must_use]
-    pub fn rounds(&self) -> Rounds {
-        *lock(&self.host.rounds)
+    pub fn tick_reports(&self) -> TickReports {
+        *lock(&self.context.tick_reports)
     }
 
-    /// That none of the peers which the configuration names was ever met, and why: then this node counts alone,
-    /// and so may each of them.
+    /// Why this node was never connected to a configured peer. Then it counts alone, and each peer may do so as well.
     #[must_use]
-    pub fn unmet(&self) -> Option<Unmet> {
-        self.host.unmet()
+    pub fn isolation(&self) -> Option<Isolation> {
+        self.context.isolation()
     }
 
-    /// Callers that were refused: without a certificate, with one of another CA, of another mesh, too slow, or too many.
+    /// Number of rejected callers: without a valid certificate, of another mesh, too slow, or too many.
     #[must_use]
     pub fn callers_refused(&self) -> u64 {
-        self.host.door.refused()
+        self.context.caller_limits.rejected()
     }
 
-    /// Until when the certificates are good.
+    /// Expiry of the active certificates.
     #[must_use]
     pub fn certificates(&self) -> Certificates {
-        self.host.identity.certificates()
+        self.context.identity.certificates()
     }
 
-    /// Reads the certificate and the CA again; says whether they are others. It is done every few seconds anyway.
+    /// Reloads the certificate and the CA now, as happens every few seconds. Returns whether they changed.
     ///
     /// # Errors
-    /// If the files cannot be used; then everything stays as it was.
+    /// If the files are invalid; then nothing changes.
     pub fn reload_identity(&self) -> Result<bool, IdentityError> {
-        self.host.reload_identity()
+        self.context.reload_identity()
     }
 
-    /// This node goes by other rules from now on, or by these from the start: equal rules have equal
-    /// fingerprints on all nodes.
-    pub fn rules_loaded(&self, fingerprint: u32) {
-        let now = self.host.clock.now();
-        self.host.store.with(|node| node.reload(fingerprint, now));
+    /// Sets the fingerprint of the active rules, which peers compare: equal rules have equal fingerprints on all nodes.
+    pub fn set_rules(&self, fingerprint: u32) {
+        let now = self.context.clock.now();
+        self.context.store.with(|node| node.reload(fingerprint, now));
     }
 
-    /// An operator says that a peer does not come back: the next view is without it.
+    /// Removes a peer that does not return from the next view, on an operator's request.
     ///
     /// # Errors
-    /// If that cannot be: it is this node, it was heard lately, or nobody has that name.
-    pub fn give_up(&self, peer: &NodeId) -> Result<GivenUp, NotGivenUp> {
-        let now = self.host.clock.now();
-        self.host.store.with(|node| node.give_up_peer(peer, now))
+    /// If the peer is this node, sent a frame recently, or is unknown.
+    pub fn forget_peer(&self, peer: &NodeId) -> Result<GivenUp, NotGivenUp> {
+        let now = self.context.clock.now();
+        self.context.store.with(|node| node.give_up_peer(peer, now))
     }
 
-    /// Leaves, and serves on: the next view is without this node. Returns once what it held is given back, or
-    /// when `patience` is over; says which. From then on it is a guest of those who stay, and asks them.
+    /// Leaves the view and continues to serve as an observer, which asks the remaining nodes. Returns once its allowance
+    /// was returned, or after `patience`; the result says whether it was.
     pub async fn withdraw(&self, patience: Duration) -> bool {
-        self.host.store.with(Node::leave);
-        let gone = async {
+        self.context.store.with(Node::leave);
+        let leaving = async {
             let mut ticks = every(TICK);
-            while !self.host.store.with(|node| node.has_left(self.now())) {
+            while !self.context.store.with(|node| node.has_left(self.now())) {
                 ticks.tick().await;
             }
         };
-        let has_left = timeout(patience, gone).await.is_ok();
+        let has_left = timeout(patience, leaving).await.is_ok();
         if !has_left && !patience.is_zero() {
-            tracing::warn!("this node leaves the mesh before its peers have agreed to it");
+            tracing::warn!("this node left the mesh before its peers agreed");
         }
         has_left
     }
 
-    /// Leaves: as [`Mesh::withdraw`], and then its connections end.
+    /// Leaves the view as [`Mesh::withdraw`] does, then closes all connections.
     pub async fn leave(&self, patience: Duration) {
         self.withdraw(patience).await;
-        self.host.links.list().iter().for_each(|link| link.close());
-        self.host.endpoint.close(VarInt::from_u32(0), b"");
-        let _ = timeout(LAST_WORDS, self.host.endpoint.wait_idle()).await;
+        self.context.links.list().iter().for_each(|link| link.close());
+        self.context.endpoint.close(VarInt::from_u32(0), b"");
+        let _ = timeout(CLOSE_TIMEOUT, self.context.endpoint.wait_idle()).await;
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
     }
 
     fn now(&self) -> Timestamp {
-        self.host.clock.now()
+        self.context.clock.now()
     }
 }
 
@@ -270,12 +270,12 @@ impl std::fmt::Debug for PeerStore {
 }
 
 impl PeerStore {
-    /// Looks at counters as their owners have them: what all nodes may still admit, and who holds how much of that.
+    /// Inspects counters at their owners: what all nodes may still admit, and how it is distributed.
     ///
     /// ```
     /// # use hivemind_core::store::{Charge, Context, StoreError};
     /// # use hivemind_mesh_net::PeerStore;
-    /// /// What is left of one counter, at all nodes together.
+    /// /// What remains of one counter on all nodes.
     /// async fn left(store: &PeerStore, charge: Charge<'_>, context: Context) -> Result<Option<u64>, StoreError> {
     ///     let sights = store.look(&[charge], context).await?;
     ///     Ok(sights.first().map(|sight| sight.verdict.remaining))
@@ -283,15 +283,15 @@ impl PeerStore {
     /// ```
     ///
     /// # Errors
-    /// If an owner cannot be asked, or has not answered: nobody knows then.
+    /// If an owner is unreachable or did not answer; the result is unknown then.
     pub async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Sight>, StoreError> {
         self.0.look(batch, context).await
     }
 
-    /// Gives back to counters as their owners have them.
+    /// Applies charges, such as refunds, to counters at their owners.
     ///
     /// # Errors
-    /// If an owner cannot be asked, or has not answered: nobody knows then.
+    /// If an owner is unreachable or did not answer; the result is unknown then.
     pub async fn operate(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
         self.0.operate(batch, context).await
     }
@@ -312,7 +312,7 @@ impl Store for PeerStore {
     }
 }
 
-/// One port for both kinds of sockets: a free one may be free for the one kind only.
+/// Binds TCP and UDP to the same port. A free port may be free for one of them only, so this may take several tries.
 async fn listen(address: SocketAddr) -> io::Result<(TcpListener, std::net::UdpSocket)> {
     let mut tries = if address.port() == 0 { 16 } else { 1 };
     loop {

@@ -1,4 +1,4 @@
-//! One peer, as an operator sees it.
+//! State and statistics of one peer, as shown to operators.
 
 use super::link::Transport;
 use hivemind_mesh::NodeId;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How a peer is, as this node sees it.
+/// State of a peer, as seen by this node.
 ///
 /// ```
 /// use hivemind_mesh_net::PeerState;
@@ -17,18 +17,18 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerState {
-    /// It spoke lately.
+    /// It sent a frame recently.
     Alive,
-    /// It is silent for so long that nothing is asked of it.
+    /// It is silent for long enough that no requests are sent to it.
     Suspect,
-    /// It is silent for so long that it may be taken for dead, or it was never heard.
+    /// It is silent for long enough to be declared dead, or it never sent a frame.
     Dead,
-    /// It is heard, and its clock is so far off that it has no part in short windows.
+    /// It is alive, but its clock is too far off to share short windows.
     Quarantined,
 }
 
 impl PeerState {
-    /// Its name, as the API and the metrics give it.
+    /// Its name in the API and in metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl PeerState {
         }
     }
 
-    /// What follows from how long a peer is silent, if it ever spoke; from its clock; and from whether it is connected.
+    /// The state of a peer by its silence, its clock, and whether it is connected.
     pub(super) fn of(
         silence: Option<Duration>,
         is_quarantined: bool,
@@ -62,7 +62,7 @@ impl fmt::Display for PeerState {
     }
 }
 
-/// One peer, as an operator sees it.
+/// A peer, as shown to operators.
 ///
 /// ```
 /// use hivemind_mesh_net::{Mesh, Peer, PeerState};
@@ -76,35 +76,35 @@ impl fmt::Display for PeerState {
 pub struct Peer {
     /// Its name.
     pub name: NodeId,
-    /// Where it can be called.
+    /// The address to dial it at.
     pub address: SocketAddr,
-    /// The number of its run.
+    /// Its generation.
     pub generation: u64,
-    /// How it is.
+    /// Its state.
     pub state: PeerState,
-    /// Whether this run of it is in the newest view.
+    /// Whether this generation is in the latest view.
     pub is_member: bool,
-    /// How it is reached; none while it is not.
+    /// The transport of its connection; none while disconnected.
     pub transport: Option<Transport>,
-    /// How long a packet takes there and back, where that is known.
+    /// Round trip time, if known.
     pub round_trip: Option<Duration>,
-    /// How far its clock is ahead of this node's, in microseconds; behind it, if negative.
+    /// Offset of its clock from this node's, in microseconds; positive if it is ahead.
     pub clock_offset_us: Option<i64>,
-    /// How long ago it was heard, if ever.
+    /// Time since its last frame.
     pub silence: Option<Duration>,
-    /// What it holds of the counters that this node owns, and has not said to be spent.
+    /// Unspent allowance that it holds of counters owned by this node.
     pub rights_held: u64,
-    /// Bytes from it since this node started.
+    /// Bytes received since this node started.
     pub bytes_in: u64,
-    /// Bytes to it.
+    /// Bytes sent.
     pub bytes_out: u64,
-    /// Frames from it: each tells what has changed, or asks, or answers.
+    /// Frames received.
     pub frames_in: u64,
-    /// Frames to it.
+    /// Frames sent.
     pub frames_out: u64,
-    /// Frames to it that were lost because too many waited already; the state machine tells their totals again.
+    /// Frames dropped because its queue was full; the state machine sends their totals again.
     pub frames_lost: u64,
-    /// How often it was connected since this node started.
+    /// Number of connections since this node started.
     pub connections: u64,
 }
 
@@ -112,9 +112,9 @@ pub struct Peer {
 mod tests {
     use super::*;
 
-    // Seen failing on: a silent peer with a wrong clock called quarantined; one never heard called suspect.
+    // Fails when a silent peer with a wrong clock is quarantined, or when one that never sent a frame is suspect.
     #[test]
-    fn silence_counts_before_clocks_and_a_name_alone_is_nobody_alive() {
+    fn silence_outranks_clock_and_disconnected_name_is_dead() {
         let after = (Duration::from_millis(500), Duration::from_secs(3));
         for (silence_ms, quarantined, connected, state) in [
             (Some(0), false, true, PeerState::Alive),

@@ -1,5 +1,5 @@
-//! The usual way to a peer: one QUIC connection for each pair, with a stream for asks beside the
-//! one for all else, so that a lost packet of one holds up nothing of the other.
+//! QUIC transport, used by default: one connection per pair of peers. Asks have a separate stream, so a lost packet of
+//! other frames does not delay them.
 
 use super::identity::{Identity, IdentityError};
 use super::link::Streams;
@@ -11,23 +11,23 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// After which silence a connection is over: several times what a node calls unreachable.
-const IDLE: Duration = Duration::from_secs(5);
-/// Calls that may wait to be looked at; the rest is refused by the library.
-const MOST_WAITING: usize = 256;
-/// Bytes that a peer may send on one stream before they are read.
-const WINDOW: u32 = 1 << 20;
+/// Idle timeout of a connection: several times the silence after which a peer is suspect.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of inbound connections that wait for the acceptor; quinn refuses more.
+const MAX_INCOMING: usize = 256;
+/// Flow control window of one stream, in bytes.
+const STREAM_WINDOW: u32 = 1 << 20;
 
-/// An endpoint that takes and makes connections on one socket.
+/// An endpoint for inbound and outbound connections on one socket.
 pub(super) fn endpoint(socket: UdpSocket, identity: &Identity) -> Result<Endpoint, EndpointError> {
     let transport = Arc::new(transport());
     let server = QuicServerConfig::try_from(identity.server()?).map_err(|_| EndpointError::Ciphers)?;
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(server));
     server.transport_config(Arc::clone(&transport));
-    // A peer that moves has died and come back as far as this mesh goes.
+    // The mesh treats a peer that changes its address as restarted.
     server.migration(false);
-    // Calls that nobody has looked at yet, and what comes with them.
-    server.max_incoming(MOST_WAITING).incoming_buffer_size(1 << 16).incoming_buffer_size_total(1 << 20);
+    // Bounds the connections that wait for the acceptor, and the data buffered for them.
+    server.max_incoming(MAX_INCOMING).incoming_buffer_size(1 << 16).incoming_buffer_size_total(1 << 20);
     let client = QuicClientConfig::try_from(identity.client()?).map_err(|_| EndpointError::Ciphers)?;
     let mut client = quinn::ClientConfig::new(Arc::new(client));
     client.transport_config(transport);
@@ -37,24 +37,24 @@ pub(super) fn endpoint(socket: UdpSocket, identity: &Identity) -> Result<Endpoin
     Ok(endpoint)
 }
 
-/// Why there is no endpoint.
+/// Why no QUIC endpoint was created.
 ///
 /// ```
 /// use hivemind_mesh_net::{EndpointError, StartError};
 ///
 /// let error = StartError::from(EndpointError::Ciphers);
-/// assert_eq!(error.to_string(), "the mesh cannot speak QUIC: no cipher that QUIC starts with");
+/// assert_eq!(error.to_string(), "QUIC cannot be set up: the TLS library has no initial cipher suite for QUIC");
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// The certificate or the CA.
+    /// An invalid certificate or CA.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// The algorithms.
-    #[error("no cipher that QUIC starts with")]
+    /// Missing algorithms.
+    #[error("the TLS library has no initial cipher suite for QUIC")]
     Ciphers,
-    /// The socket.
+    /// A socket error.
     #[error(transparent)]
     Socket(#[from] io::Error),
 }
@@ -62,36 +62,36 @@ pub enum EndpointError {
 fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport
-        .max_idle_timeout(IdleTimeout::try_from(IDLE).ok())
+        .max_idle_timeout(IdleTimeout::try_from(IDLE_TIMEOUT).ok())
         .max_concurrent_bidi_streams(VarInt::from_u32(2))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
-        .stream_receive_window(VarInt::from_u32(WINDOW))
-        .receive_window(VarInt::from_u32(2 * WINDOW))
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+        .receive_window(VarInt::from_u32(2 * STREAM_WINDOW))
         .datagram_receive_buffer_size(None);
     transport
 }
 
-/// Calls a peer, whichever it is.
+/// Dials a peer.
 pub(super) async fn dial(endpoint: &Endpoint, address: SocketAddr) -> io::Result<Connection> {
-    // The name is checked once the peer has said it; what is dialled is an address.
+    // The certificate is checked against the name in the hello, because only the address is known now.
     let connecting = endpoint.connect(address, "hivemind").map_err(io::Error::other)?;
     connecting.await.map_err(io::Error::other)
 }
 
-/// The first stream of a connection that this node began.
+/// Opens the first stream of an outbound connection.
 pub(super) async fn open(connection: &Connection) -> io::Result<Streams> {
     let (writes, reads) = connection.open_bi().await.map_err(io::Error::other)?;
     Ok(Streams { main: (Box::new(reads), Box::new(writes)), asks: None })
 }
 
-/// The first stream of a connection that a peer began.
+/// Accepts the first stream of an inbound connection.
 pub(super) async fn accept(connection: &Connection) -> io::Result<Streams> {
     let (writes, reads) = connection.accept_bi().await.map_err(io::Error::other)?;
     Ok(Streams { main: (Box::new(reads), Box::new(writes)), asks: None })
 }
 
-/// The certificates that the peer has shown in the handshake.
+/// The peer's certificate chain.
 pub(super) fn chain(connection: &Connection) -> Vec<CertificateDer<'static>> {
-    let shown = connection.peer_identity().and_then(|shown| shown.downcast().ok());
-    shown.map(|chain: Box<Vec<CertificateDer<'static>>>| *chain).unwrap_or_default()
+    let identity = connection.peer_identity().and_then(|identity| identity.downcast().ok());
+    identity.map(|chain: Box<Vec<CertificateDer<'static>>>| *chain).unwrap_or_default()
 }

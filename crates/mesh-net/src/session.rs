@@ -1,13 +1,13 @@
-//! A connection on which both sides have said who they are, from its first frame to its last.
+//! Session: a connection to a peer from the handshake until it closes.
 
-use super::greeting;
-use super::hello::Hello;
-use super::host::Host;
+use super::context::NodeContext;
+use super::handshake;
+use super::handshake::Hello;
 use super::identity;
-use super::link::{Began, Link, Party, Streams, Transport};
-use super::links::Admission;
+use super::link::{Initiator, Link, LinkPeer, Streams, Transport};
+use super::links::LinkAdmission;
 use super::lock;
-use super::message::{self, Kind};
+use super::message::{self, MessageKind};
 use hivemind_core::{Clock, MonotonicClock};
 use quinn::{Connection, VarInt};
 use rustls::pki_types::CertificateDer;
@@ -18,24 +18,23 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-/// A connection that ends so soon was none.
-const SHORT: Duration = Duration::from_millis(200);
+/// A connection that ends earlier counts as a failed dial.
+const SHORT_LIVED: Duration = Duration::from_millis(200);
 
-/// How long somebody has to hear why it is shown out.
-const LAST_WORD: Duration = Duration::from_secs(1);
+/// How long a rejected peer has to read the reason.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A connection on which both sides have said who they are.
+/// A connection after the handshake.
 pub(super) struct Session {
     pub(super) theirs: Hello,
     pub(super) streams: Streams,
-    pub(super) began: Began,
+    pub(super) initiator: Initiator,
     pub(super) renews: bool,
     pub(super) remote: SocketAddr,
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) quic: Option<Connection>,
-    /// Whether it has said its name. Where a connection to a peer broke, the next one does not wait for that: its
-    /// certificate is for the name that is expected there.
-    pub(super) is_greeted: bool,
+    /// Whether its hello has arrived. A reconnection does not wait for it, if the certificate is for the expected name.
+    pub(super) has_hello: bool,
 }
 
 impl Session {
@@ -44,107 +43,116 @@ impl Session {
     }
 }
 
-impl Host {
-    /// Serves a connection until it ends, unless there is a better one to the same peer.
+impl NodeContext {
+    /// Serves a connection until it ends, unless another connection to the peer is preferred.
     pub(super) async fn serve(&self, session: Session) {
-        let Session { theirs, streams, began, renews, remote, chain, quic, is_greeted } = session;
+        let Session { theirs, streams, initiator, renews, remote, chain, quic, has_hello } = session;
         let (now, began_at) = (self.clock.now(), MonotonicClock.now());
-        let address = theirs.reachable_at(remote);
+        let address = theirs.address_from(remote);
         let member = theirs.member;
-        let until = identity::good_until(&chain);
+        let until = identity::valid_until(&chain);
         let (since, of_quic) = (now, quic.clone());
-        let party =
-            Party { member: member.clone(), address, began, renews, chain, since, until, quic: of_quic };
-        let transport = party.transport();
-        let (link, queues) = Link::new(party, self.links.traffic(&member.id));
+        let peer = LinkPeer {
+            member: member.clone(),
+            address,
+            initiator,
+            renews,
+            chain,
+            since,
+            until,
+            quic: of_quic,
+        };
+        let transport = peer.transport();
+        let (link, queues) = Link::new(peer, self.links.traffic(&member.id));
         let link = Arc::new(link);
         match self.links.admit(&link) {
-            Admission::Admitted => {}
-            Admission::Redundant => return close(quic.as_ref()),
-            Admission::Outdated => return self.tell_of_later_run(streams, quic.as_ref()).await,
-            Admission::Full => {
-                self.door.refuse();
-                if began == Began::Here {
-                    self.call_failed(remote);
+            LinkAdmission::Admitted => {}
+            LinkAdmission::Redundant => return close(quic.as_ref()),
+            LinkAdmission::Outdated => return self.report_later_generation(streams, quic.as_ref()).await,
+            LinkAdmission::Full => {
+                self.caller_limits.record_rejection();
+                if initiator == Initiator::Local {
+                    self.record_dial_failure(remote);
                 }
-                if self.door.tells(address.ip(), format!("{} is one too many", member.id)) {
+                if self.caller_limits.record_reason(address.ip(), format!("{} exceeds the limit", member.id))
+                {
                     tracing::warn!(
                         peer = %member.id, %address,
-                        "there are more peers than `mesh.max_peers`: this one is left out"
+                        "peer rejected: `mesh.max_peers` peers are connected; raise `mesh.max_peers`"
                     );
                 }
                 return close(quic.as_ref());
             }
         }
-        self.has_met.store(true, Relaxed);
-        lock(&self.roster).learn(&member, address, now);
+        self.has_connected.store(true, Relaxed);
+        lock(&self.peer_table).record_connection(&member, address, now);
         self.store.with(|node| node.meet(member.id.clone()));
-        tracing::debug!(peer = %member.id, %address, %transport, "a connection to a peer has begun");
-        if is_greeted {
-            link.send_roster(&self.first_words(now));
+        tracing::debug!(peer = %member.id, %address, %transport, "connection to a peer opened");
+        if has_hello {
+            link.send_gossip(&self.initial_gossip(now));
         }
-        let is_greeted = AtomicBool::new(is_greeted);
-        let hear = |kind, body: &[u8]| {
-            if is_greeted.load(Relaxed) {
-                self.hear(&link, kind, body);
-            } else if kind == Kind::Hello {
-                match greeting::heard(&self.hello(false), body, &link.party.chain) {
+        let has_hello = AtomicBool::new(has_hello);
+        let handle_message = |kind, body: &[u8]| {
+            if has_hello.load(Relaxed) {
+                self.handle_message(&link, kind, body);
+            } else if kind == MessageKind::Hello {
+                match handshake::verify_hello(&self.hello(false), body, &link.peer.chain) {
                     Ok(theirs) if theirs.member == member => {
-                        is_greeted.store(true, Relaxed);
-                        link.send_roster(&self.first_words(self.clock.now()));
+                        has_hello.store(true, Relaxed);
+                        link.send_gossip(&self.initial_gossip(self.clock.now()));
                     }
-                    // Another run of it, which is greeted by the next call, or somebody of another mesh.
+                    // Another generation, whose hello the next dial waits for, or a node of another mesh.
                     _ => link.close(),
                 }
             }
         };
-        let ended = link.run(streams, queues, hear).await;
+        let result = link.run(streams, queues, handle_message).await;
         close(quic.as_ref());
-        // Whoever lets this node in and shows it out at once is not called again at once.
-        let was_short = MonotonicClock.now().since(began_at) < SHORT;
-        if began == Began::Here && (was_short || !is_greeted.into_inner()) {
-            self.call_failed(remote);
+        // A peer that accepts and closes immediately is not dialed again immediately.
+        let is_short_lived = MonotonicClock.now().since(began_at) < SHORT_LIVED;
+        if initiator == Initiator::Local && (is_short_lived || !has_hello.into_inner()) {
+            self.record_dial_failure(remote);
         }
         if self.links.remove(&link) {
-            let why = ended.err().map(|error| error.to_string()).unwrap_or_default();
-            tracing::debug!(peer = %member.id, %address, why, "the connection to a peer has ended");
+            let why = result.err().map(|error| error.to_string()).unwrap_or_default();
+            tracing::debug!(peer = %member.id, %address, why, "connection to a peer closed");
             if self.store.with(|node| node.is_leaving(&member.id)) {
-                lock(&self.roster).depart(&member);
-                tracing::info!(peer = %member.id, %address, "a peer has left");
+                lock(&self.peer_table).record_departure(&member);
+                tracing::info!(peer = %member.id, %address, "peer left");
             }
         }
     }
 
-    /// Tells a run that a later one of its name is connected, which the roster has: it would hear nothing of that
-    /// otherwise, and found a mesh of its own.
-    async fn tell_of_later_run(&self, mut streams: Streams, quic: Option<&Connection>) {
-        let roster = lock(&self.roster).write(self.clock.now());
-        let telling = async {
+    /// Sends the peer table to an outdated process, so that it learns of the later generation of its name. Without it,
+    /// it would found a mesh of its own.
+    async fn report_later_generation(&self, mut streams: Streams, quic: Option<&Connection>) {
+        let table = lock(&self.peer_table).write(self.clock.now());
+        let sending = async {
             let (reads, writes) = &mut streams.main;
-            message::write(writes, Kind::Roster, &roster).await?;
+            message::write(writes, MessageKind::Gossip, &table).await?;
             writes.shutdown().await?;
-            // It hangs up once it has heard; what it says is passed over.
+            // The peer closes the connection after reading; its messages are ignored.
             tokio::io::copy(reads, &mut tokio::io::sink()).await
         };
-        let _ = timeout(LAST_WORD, telling).await;
+        let _ = timeout(CLOSE_TIMEOUT, sending).await;
         close(quic);
     }
 
-    fn hear(&self, link: &Link, kind: Kind, body: &[u8]) {
-        let (peer, now) = (&link.party.member, self.clock.now());
+    fn handle_message(&self, link: &Link, kind: MessageKind, body: &[u8]) {
+        let (peer, now) = (&link.peer.member, self.clock.now());
         match kind {
-            Kind::Ask | Kind::Sync if body.is_empty() => {}
-            Kind::Ask | Kind::Sync => self.store.on_frame(now, &peer.id, body),
-            Kind::Roster => {
-                let told = lock(&self.roster).read(body, now);
-                let Ok(told) = told else {
-                    return tracing::debug!(peer = %peer.id, "a roster cannot be read");
+            MessageKind::Ask | MessageKind::Sync if body.is_empty() => {}
+            MessageKind::Ask | MessageKind::Sync => self.store.on_frame(now, &peer.id, body),
+            MessageKind::Gossip => {
+                let update = lock(&self.peer_table).read(body, now);
+                let Ok(update) = update else {
+                    return tracing::debug!(peer = %peer.id, "peer table cannot be decoded");
                 };
-                told.own_run.into_iter().for_each(|run| self.hear_of_namesake(run));
-                let (_, beside) = body.split_at_checked(body.len() - told.beside).unwrap_or_default();
-                self.hear_notes(link, beside, now);
+                update.own_generation.into_iter().for_each(|generation| self.handle_namesake(generation));
+                let (_, map) = body.split_at_checked(body.len() - update.trailing).unwrap_or_default();
+                self.apply_map_message(link, map, now);
             }
-            Kind::Hello => {}
+            MessageKind::Hello => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a node of the mesh is told, and why it would not start.
+//! Settings of a mesh node, and errors of its start.
 
 use super::identity::{IdentityError, TlsFiles};
 use super::quic::EndpointError;
@@ -7,7 +7,7 @@ use hivemind_mesh::NodeId;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// What a node of the mesh is told.
+/// Settings of a mesh node.
 ///
 /// ```
 /// use hivemind_mesh_net::{Discovery, MeshSettings, TlsFiles};
@@ -29,64 +29,64 @@ use std::net::{IpAddr, SocketAddr};
 /// ```
 #[derive(Clone, Debug)]
 pub struct MeshSettings {
-    /// Its name, for which its certificate is: lower case, since certificates do not tell the cases apart.
+    /// Its name, which its certificate has to match: lower case, because certificates ignore case.
     pub name: NodeId,
-    /// The name of the mesh; peers of others are not spoken to.
+    /// The name of the mesh; nodes of other meshes are rejected.
     pub cluster: String,
-    /// Where it listens, for datagrams and for TCP.
+    /// The address to listen on, for UDP and TCP.
     pub bind: SocketAddr,
-    /// The address at which peers can call it; none is the one that they see it call from.
+    /// The address that peers dial; by default the source address of its connections.
     pub advertise: Option<IpAddr>,
-    /// The port of that address, where it is another than the one it listens at.
+    /// The port that peers dial; by default the port it listens on.
     pub advertise_port: Option<u16>,
-    /// How it finds its peers.
+    /// How it discovers peers.
     pub discovery: Discovery,
-    /// The most peers.
+    /// Maximum number of peers.
     pub max_peers: usize,
-    /// Its certificate and the CA.
+    /// Its certificate, its key and the CA.
     pub tls: TlsFiles,
-    /// How limits are shared.
+    /// Options of the mesh protocol.
     pub options: MeshOptions,
 }
 
-/// How a node finds its peers. One that is told of no way is a mesh of its own, that others may join.
+/// How a node discovers peers. Without any source it founds a mesh of its own, which others may join.
 ///
 /// ```
 /// use hivemind_mesh_net::Discovery;
 ///
-/// assert!(Discovery::default().is_empty()); // A mesh of its own, which others may join.
+/// assert!(Discovery::default().is_empty());
 /// let headless = Discovery { dns: vec!["hivemind.default.svc".into()], ..Discovery::default() };
 /// assert!(!headless.is_empty());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovery {
-    /// `host:port` of peers; each is looked up again and again, and may stand for many. It is where to begin, and
-    /// never says who is gone.
+    /// `host:port` of peers; each is looked up periodically and may resolve to several addresses. A node that is missing
+    /// from them is not considered gone.
     pub peers: Vec<String>,
-    /// Names in DNS behind which all nodes of the mesh are, and nobody else: `name` or `name:port` for A and AAAA
-    /// records (without a port, at this node's own), `_service._protocol.name` for SRV records. A node that is silent
-    /// and gone from there counts as dead.
+    /// DNS names that resolve to exactly the nodes of the mesh: `name` or `name:port` for A and AAAA records (by default
+    /// with this node's port), `_service._protocol.name` for SRV records. A node that is silent and no longer listed is
+    /// dead.
     pub dns: Vec<String>,
-    /// The name servers to ask for SRV records; none are those of the system.
+    /// Name servers for SRV records; by default those of the system.
     pub nameservers: Vec<SocketAddr>,
-    /// Whether to look for peers on the local network by multicast.
+    /// Whether to discover peers on the local network by multicast DNS.
     pub mdns: bool,
 }
 
 impl Discovery {
-    /// Whether there is no way to find anybody.
+    /// Whether no source of peers is configured.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.has_names() && !self.mdns
     }
 
-    /// Whether it names peers that have to be there.
+    /// Whether it has names to look up.
     pub(super) fn has_names(&self) -> bool {
         !self.peers.is_empty() || !self.dns.is_empty()
     }
 }
 
-/// Why a node does not start.
+/// Why a node did not start.
 ///
 /// ```
 /// use hivemind_core::SystemClock;
@@ -102,24 +102,24 @@ impl Discovery {
 /// # let settings = MeshSettings { name, cluster, bind, advertise, advertise_port, discovery, max_peers, tls, options };
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 /// let error = runtime.block_on(Mesh::start(settings, Arc::new(SystemClock))).unwrap_err();
-/// assert!(error.to_string().ends_with("`hivemind certs` makes it"), "{error}");
+/// assert!(error.to_string().ends_with("create it with `hivemind certs`"), "{error}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The certificate or the CA.
+    /// An invalid certificate or CA.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// The socket.
-    #[error("the mesh cannot listen at {address}: {cause}; see `mesh.bind`")]
+    /// A socket error.
+    #[error("the mesh cannot listen on {address}: {cause}; change `mesh.bind`")]
     Bind {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         cause: io::Error,
     },
-    /// QUIC.
-    #[error("the mesh cannot speak QUIC: {0}")]
+    /// QUIC failed.
+    #[error("QUIC cannot be set up: {0}")]
     Quic(#[from] EndpointError),
 }

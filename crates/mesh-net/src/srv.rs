@@ -1,6 +1,5 @@
-//! SRV records: which hosts and ports a service has. The system's own look-ups know of addresses only,
-//! so the name servers of `resolv.conf` are asked here, its search list included: a headless service
-//! of Kubernetes is mostly named by its short name.
+//! Lookup of SRV records, which the system's resolver does not support: queries the name servers of `resolv.conf` and
+//! applies its search list, because a headless Kubernetes service is mostly configured by its short name.
 
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
@@ -13,14 +12,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-/// How long one server has for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// The most bytes of an answer by datagram that is taken.
-const DATAGRAM: usize = 4_096;
-/// The most records of one answer that are looked at.
-const MOST_RECORDS: usize = 512;
+/// Timeout of a query to one server.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum length of a response over UDP, in bytes.
+const MAX_DATAGRAM: usize = 4_096;
+/// Maximum number of records of a response that are used.
+const MAX_RECORDS: usize = 512;
 
-/// Whom to ask, and which names to try.
+/// Name servers and search list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Resolver {
     servers: Vec<SocketAddr>,
@@ -28,16 +27,16 @@ pub(super) struct Resolver {
     ndots: usize,
 }
 
-/// One answer: hosts with their ports, and the addresses that came along.
+/// Response: hosts with their ports, and the addresses of its additional section.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Service {
+pub(super) struct SrvAnswer {
     pub(super) hosts: BTreeSet<(String, u16)>,
     pub(super) addresses: BTreeSet<SocketAddr>,
 }
 
 impl Resolver {
-    /// By these name servers, or by those of the system if there are none.
-    pub(super) fn of(servers: &[SocketAddr]) -> Self {
+    /// Uses these name servers, or those of the system if there are none.
+    pub(super) fn new(servers: &[SocketAddr]) -> Self {
         if !servers.is_empty() {
             return Self { servers: servers.to_vec(), search: Vec::new(), ndots: 1 };
         }
@@ -52,7 +51,7 @@ impl Resolver {
         Self { servers, search, ndots: usize::try_from(config.ndots).unwrap_or(1) }
     }
 
-    /// The names that a name may stand for, the likeliest first.
+    /// The fully qualified names to try, in the order of `resolv.conf`.
     fn candidates(&self, name: &str) -> Vec<String> {
         if let Some(whole) = name.strip_suffix('.') {
             return vec![whole.to_owned()];
@@ -64,15 +63,15 @@ impl Resolver {
         names
     }
 
-    /// The hosts of a service.
+    /// Looks up the hosts of a service.
     ///
     /// # Errors
-    /// If no server answers, or none of the names is known.
-    pub(super) async fn look_up(&self, name: &str) -> io::Result<Service> {
-        let mut error = io::Error::new(io::ErrorKind::NotFound, "there is no name server to ask");
+    /// If no server answers, or if none of the names exists.
+    pub(super) async fn look_up(&self, name: &str) -> io::Result<SrvAnswer> {
+        let mut error = io::Error::new(io::ErrorKind::NotFound, "no name server is configured");
         for name in self.candidates(name) {
             for server in &self.servers {
-                match timeout(PATIENCE, ask(*server, &name)).await {
+                match timeout(TIMEOUT, query(*server, &name)).await {
                     Ok(Ok(Some(service))) => return Ok(service),
                     Ok(Ok(None)) => {
                         error =
@@ -88,17 +87,17 @@ impl Resolver {
     }
 }
 
-/// Asks one server for one name; nothing says that it has no such name.
-async fn ask(server: SocketAddr, name: &str) -> io::Result<Option<Service>> {
+/// Queries one server for one name. Returns `None` if the name does not exist.
+async fn query(server: SocketAddr, name: &str) -> io::Result<Option<SrvAnswer>> {
     let id = random_id();
     let question = question(id, name)?;
     let here: IpAddr =
         if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind(SocketAddr::new(here, 0)).await?;
-    // Datagrams of others are not even received.
+    // The socket drops datagrams of other senders.
     socket.connect(server).await?;
     socket.send(&question).await?;
-    let mut answer = vec![0; DATAGRAM];
+    let mut answer = vec![0; MAX_DATAGRAM];
     let answer = loop {
         let length = socket.recv(&mut answer).await?;
         let answer = answer.get(..length).unwrap_or_default();
@@ -106,7 +105,7 @@ async fn ask(server: SocketAddr, name: &str) -> io::Result<Option<Service>> {
             break answer;
         }
     };
-    let packet = parsed(answer)?;
+    let packet = parse(answer)?;
     if !packet.has_flags(PacketFlag::TRUNCATION) {
         return service(&packet, name);
     }
@@ -116,35 +115,40 @@ async fn ask(server: SocketAddr, name: &str) -> io::Result<Option<Service>> {
     stream.write_all(&question).await?;
     let mut answer = vec![0; usize::from(stream.read_u16().await?)];
     stream.read_exact(&mut answer).await?;
-    service(&parsed(&answer)?, name)
+    service(&parse(&answer)?, name)
 }
 
 fn question(id: u16, name: &str) -> io::Result<Vec<u8>> {
-    let name = Name::new(name).map_err(|_| invalid("no name that can be looked up"))?;
+    let name = Name::new(name).map_err(|_| invalid("not a valid DNS name"))?;
     let mut packet = Packet::new_query(id);
     packet.set_flags(PacketFlag::RECURSION_DESIRED);
     packet.questions.push(Question::new(name, QTYPE::TYPE(TYPE::SRV), QCLASS::CLASS(CLASS::IN), false));
-    packet.build_bytes_vec().map_err(|_| invalid("no name that can be looked up"))
+    packet.build_bytes_vec().map_err(|_| invalid("not a valid DNS name"))
 }
 
-fn parsed(answer: &[u8]) -> io::Result<Packet<'_>> {
-    let packet = Packet::parse(answer).map_err(|_| invalid("an answer that cannot be read"))?;
-    if packet.has_flags(PacketFlag::RESPONSE) { Ok(packet) } else { Err(invalid("an answer that is none")) }
+fn parse(answer: &[u8]) -> io::Result<Packet<'_>> {
+    let packet =
+        Packet::parse(answer).map_err(|_| invalid("the response of the name server cannot be decoded"))?;
+    if packet.has_flags(PacketFlag::RESPONSE) {
+        Ok(packet)
+    } else {
+        Err(invalid("the name server sent a query instead of a response"))
+    }
 }
 
-fn service(packet: &Packet<'_>, name: &str) -> io::Result<Option<Service>> {
+fn service(packet: &Packet<'_>, name: &str) -> io::Result<Option<SrvAnswer>> {
     match packet.rcode() {
         RCODE::NoError => {}
         RCODE::NameError => return Ok(None),
-        code => return Err(invalid(&format!("the name server answers `{code:?}` for `{name}`"))),
+        code => return Err(invalid(&format!("the name server returned `{code:?}` for `{name}`"))),
     }
-    let mut found = Service::default();
-    for record in packet.answers.iter().take(MOST_RECORDS) {
+    let mut found = SrvAnswer::default();
+    for record in packet.answers.iter().take(MAX_RECORDS) {
         if let RData::SRV(srv) = &record.rdata {
             found.hosts.insert((srv.target.to_string().to_lowercase(), srv.port));
         }
     }
-    for record in packet.additional_records.iter().take(2 * MOST_RECORDS) {
+    for record in packet.additional_records.iter().take(2 * MAX_RECORDS) {
         let address: IpAddr = match &record.rdata {
             RData::A(a) => Ipv4Addr::from(a.address).into(),
             RData::AAAA(aaaa) => Ipv6Addr::from(aaaa.address).into(),
@@ -154,8 +158,8 @@ fn service(packet: &Packet<'_>, name: &str) -> io::Result<Option<Service>> {
         let ports = found.hosts.iter().filter(|(known, _)| *known == host);
         found.addresses.extend(ports.map(|(_, port)| SocketAddr::new(address, *port)));
     }
-    let Service { hosts, addresses } = &mut found;
-    // Those that came with an address need no other look-up.
+    let SrvAnswer { hosts, addresses } = &mut found;
+    // Hosts with an address need no further lookup.
     let named: BTreeSet<String> =
         packet.additional_records.iter().map(|record| record.name.to_string().to_lowercase()).collect();
     if !addresses.is_empty() {
@@ -168,7 +172,7 @@ fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Another one each time, that nobody can guess: the map's keys are drawn from the system.
+/// An unpredictable query id: the hash keys come from the system's random numbers.
 fn random_id() -> u16 {
     let [.., high, low] = RandomState::new().build_hasher().finish().to_be_bytes();
     u16::from_be_bytes([high, low])
@@ -179,9 +183,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    // Seen failing on: the search list tried first for long names; a final dot passed on.
+    // Fails when the search list comes first for long names, or when a final dot is kept.
     #[test]
-    fn short_names_are_tried_in_the_search_list_first_as_in_kubernetes() {
+    fn short_name_is_tried_in_the_search_list_first() {
         let file =
             b"search mesh.svc.cluster.local svc.cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n";
         let resolver = Resolver::read(file);
@@ -194,8 +198,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_answer_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            if let Ok(packet) = parsed(&bytes) {
+        fn arbitrary_response_causes_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            if let Ok(packet) = parse(&bytes) {
                 let _ = service(&packet, "a");
             }
         }

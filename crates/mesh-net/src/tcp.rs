@@ -1,5 +1,4 @@
-//! The way to a peer where datagrams do not get through: TLS over TCP, with the same messages on
-//! one stream.
+//! TCP transport, used where QUIC fails: TLS over TCP, with all messages on one stream.
 
 use super::link::Streams;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -11,28 +10,28 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// A connection, and the certificates that the peer has shown.
-pub(super) struct Connected {
+/// A connection and the peer's certificate chain.
+pub(super) struct TcpConnection {
     pub(super) streams: Streams,
     pub(super) chain: Vec<CertificateDer<'static>>,
 }
 
-/// Calls a peer, whichever it is.
-pub(super) async fn dial(config: Arc<ClientConfig>, address: SocketAddr) -> io::Result<Connected> {
+/// Dials a peer.
+pub(super) async fn dial(config: Arc<ClientConfig>, address: SocketAddr) -> io::Result<TcpConnection> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let name = ServerName::try_from("hivemind").map_err(io::Error::other)?;
     let stream = TlsConnector::from(config).connect(name, stream).await?;
     let chain = owned(stream.get_ref().1.peer_certificates());
-    Ok(Connected { streams: halves(stream), chain })
+    Ok(TcpConnection { streams: halves(stream), chain })
 }
 
-/// Takes a peer's call.
-pub(super) async fn accept(config: Arc<ServerConfig>, stream: TcpStream) -> io::Result<Connected> {
+/// Accepts an inbound connection.
+pub(super) async fn accept(config: Arc<ServerConfig>, stream: TcpStream) -> io::Result<TcpConnection> {
     stream.set_nodelay(true)?;
     let stream = TlsAcceptor::from(config).accept(stream).await?;
     let chain = owned(stream.get_ref().1.peer_certificates());
-    Ok(Connected { streams: halves(stream), chain })
+    Ok(TcpConnection { streams: halves(stream), chain })
 }
 
 fn owned(chain: Option<&[CertificateDer<'_>]>) -> Vec<CertificateDer<'static>> {

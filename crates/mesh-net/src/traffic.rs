@@ -1,10 +1,10 @@
-//! How much went to a peer and came from it, over all connections to it.
+//! PeerTraffic counters of a peer, summed over all its connections.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Totals of one peer.
+/// Counters of one peer.
 #[derive(Debug, Default)]
-pub(super) struct Traffic {
+pub(super) struct PeerTraffic {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     frames_in: AtomicU64,
@@ -13,9 +13,9 @@ pub(super) struct Traffic {
     connections: AtomicU64,
 }
 
-/// What it came to.
+/// Values of the counters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Totals {
+pub(super) struct TrafficTotals {
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
     pub(super) frames_in: u64,
@@ -24,28 +24,28 @@ pub(super) struct Totals {
     pub(super) connections: u64,
 }
 
-impl Traffic {
-    pub(super) fn came(&self, bytes: usize) {
+impl PeerTraffic {
+    pub(super) fn record_received(&self, bytes: usize) {
         self.bytes_in.fetch_add(bytes as u64, Relaxed);
         self.frames_in.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn went(&self, bytes: usize, frames: u64) {
+    pub(super) fn record_sent(&self, bytes: usize, frames: u64) {
         self.bytes_out.fetch_add(bytes as u64, Relaxed);
         self.frames_out.fetch_add(frames, Relaxed);
     }
 
-    pub(super) fn lost(&self) {
+    pub(super) fn record_lost(&self) {
         self.frames_lost.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn connected(&self) {
+    pub(super) fn record_connection(&self) {
         self.connections.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn totals(&self) -> Totals {
+    pub(super) fn totals(&self) -> TrafficTotals {
         let Self { bytes_in, bytes_out, frames_in, frames_out, frames_lost, connections } = self;
-        Totals {
+        TrafficTotals {
             bytes_in: bytes_in.load(Relaxed),
             bytes_out: bytes_out.load(Relaxed),
             frames_in: frames_in.load(Relaxed),

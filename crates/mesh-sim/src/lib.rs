@@ -1,48 +1,47 @@
-//! A mesh of many nodes in one process: the real state machine and the real codec, a network
-//! that loses, delays, repeats and reorders, clocks that are off, and a count of everything
-//! admitted. A seed decides a run, bit for bit.
+//! Simulator of the mesh: many nodes in one process with the real state machine and codec, a network that loses, delays,
+//! duplicates and reorders frames, clock offsets, and a count of all admissions. A seed determines a run bit for bit.
 //!
 //! ```
 //! use hivemind_mesh_sim::scenarios;
 //! use hivemind_core::{Limit, Period};
 //!
-//! let quiet = &scenarios()[0]; // Nothing happens for six seconds.
+//! let quiet = &scenarios()[0]; // Six seconds without events.
 //! let limit = Limit::fixed_window(5, Period::SECOND);
-//! let played = quiet.play(1, limit, 1.5);
-//! assert_eq!((played.over, played), (0, quiet.play(1, limit, 1.5))); // The same again.
+//! let result = quiet.play(1, limit, 1.5);
+//! assert_eq!((result.over, result), (0, quiet.play(1, limit, 1.5))); // The same result.
 //! ```
 
-mod cell;
+pub mod baselines;
 mod digest;
-mod draw;
-mod forger;
-mod hostile_frame;
-mod hostile_notes;
-mod mixed;
+mod frame_mutator;
+mod grid;
+mod handoff_scenario;
+mod hostile_frames;
+mod hostile_map_messages;
+mod mixed_batches;
 mod model;
 mod network;
 pub mod plot;
-mod reload;
-pub mod rivals;
-mod rollout;
+mod random_scenario;
+mod reload_scenario;
 mod scenario;
 mod tally;
 mod traffic;
 mod world;
 
-pub use cell::{Cell, Outcome, grid};
 pub use digest::take_digest;
-pub use draw::Draw;
-pub use forger::Forger;
+pub use frame_mutator::FrameMutator;
+pub use grid::{GridCell, GridResult, grid};
+pub use handoff_scenario::{HandoffResult, HandoffScenario};
 pub use hivemind_mesh::testing::{Random, seated};
-pub use hostile_frame::hostile_frames;
-pub use hostile_notes::hostile_notes;
-pub use mixed::{Mixed, mixed};
-pub use model::{Change, Model, Searched};
+pub use hostile_frames::hostile_frames;
+pub use hostile_map_messages::hostile_map_messages;
+pub use mixed_batches::{MixedResult, run_mixed_batches};
+pub use model::{MembershipChange, ModelCheck, SearchResult};
 pub use network::Network;
-pub use reload::{Reload, Reloaded};
-pub use rollout::{RolledOut, Rollout};
-pub use scenario::{Played, Scenario, limits, scenarios};
-pub use tally::Tally;
-pub use traffic::Shape;
-pub use world::{World, options_for_a_grid};
+pub use random_scenario::RandomScenario;
+pub use reload_scenario::{ReloadResult, ReloadScenario};
+pub use scenario::{Scenario, ScenarioResult, limits, scenarios};
+pub use tally::AdmissionTally;
+pub use traffic::TrafficShape;
+pub use world::{World, grid_options};

@@ -1,12 +1,10 @@
-//! A model check: every order in which three nodes can be asked, told the time, told of a view,
-//! crash, start anew and hear each other, over the real node and the real codec. A frame that was
-//! sent is never taken off the network: it may come never, once or many times, at any later moment,
-//! which is loss, delay, repetition and reordering at once. Each node has a clock of its own that
-//! goes on a step at a time, so clocks are as far apart as two windows. What is bounded is how many
-//! requests and frames there are, and that one node crashes at most.
+//! Model checker: visits every order of requests, ticks, view changes, crashes, restarts and deliveries of three nodes, with
+//! the real node and codec. A sent frame stays on the network and may arrive never, once or several times, at any later
+//! moment, which covers loss, delay, duplication and reordering. Each node has its own clock, which advances in steps, so
+//! clocks differ by up to two windows. The numbers of requests and frames are bounded, and at most one node crashes.
 //!
-//! A node's answer to an event depends on its state and the event alone. It is computed once and
-//! looked up from then on, which makes millions of states of the whole cheap.
+//! The effect of an event on a node depends only on the node's state and the event. It is computed once and cached, which
+//! makes millions of system states affordable.
 
 mod start;
 mod step;
@@ -15,109 +13,109 @@ use hashbrown::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use step::Search;
 
-/// No sound way is nearly as long: totals that grow with every repetition make one that has no end.
-const LONGEST_WAY: usize = 100;
+/// Valid paths are much shorter. Totals that grow with every repetition would make an endless one.
+const MAX_PATH: usize = 100;
 
-/// So many states of single nodes are kept, some kilobytes each.
-const MOST_NODES: usize = 300_000;
+/// Maximum number of stored node states, of some kilobytes each.
+const MAX_NODES: usize = 300_000;
 
-/// One moment before the fence and one in the second window; and one more between fence and edge.
+/// One moment before the second view is effective and one in the second window; optionally one more in between.
 const TWO: [i64; 2] = [-300, 50];
 const THREE: [i64; 3] = [-300, -100, 50];
 
-/// How the members change.
+/// Change of the membership.
 ///
 /// ```
-/// use hivemind_mesh_sim::{Change, Model};
+/// use hivemind_mesh_sim::{MembershipChange, ModelCheck};
 ///
-/// for change in Change::ALL {
-///     assert!(Model::quick().iter().any(|model| model.change == change));
+/// for change in MembershipChange::ALL {
+///     assert!(ModelCheck::quick().iter().any(|model| model.change == change));
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// They do not.
+pub enum MembershipChange {
+    /// No change.
     None,
-    /// The third joins, and owns the counter from then on.
+    /// The third node joins and becomes the owner.
     Join,
     /// The owner leaves.
     Leave,
 }
 
-impl Change {
-    /// All of them.
+impl MembershipChange {
+    /// All changes.
     pub const ALL: [Self; 3] = [Self::None, Self::Join, Self::Leave];
 }
 
-/// What is searched.
+/// Bounds of a search.
 ///
 /// ```
-/// use hivemind_mesh_sim::Model;
+/// use hivemind_mesh_sim::ModelCheck;
 ///
-/// let searched = Model { most_states: 100, ..Model::quick()[0] }.search();
-/// assert_eq!(searched.broken, None); // In none of these states is more admitted than the limit.
-/// assert!(Model::deep().iter().all(|model| model.requests == 4)); // For the long tests.
+/// let searched = ModelCheck { max_states: 100, ..ModelCheck::quick()[0] }.search();
+/// assert_eq!(searched.broken, None); // No state admits more than the limit.
+/// assert!(ModelCheck::deep().iter().all(|model| model.requests == 4)); // For the long tests.
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Model {
-    /// How much a window admits.
+pub struct ModelCheck {
+    /// Limit per window.
     pub limit: u32,
-    /// Whether a window is split at its start; else all of it is with the owner.
+    /// Whether a window is split at its start; otherwise the owner holds all of it.
     pub split: bool,
-    /// How the members change.
-    pub change: Change,
-    /// How many requests there are at most, and what each of them costs.
+    /// Change of the membership.
+    pub change: MembershipChange,
+    /// Maximum number of requests.
     pub requests: u8,
-    /// What a request costs.
+    /// Cost of a request.
     pub cost: u64,
-    /// So many different frames about counters get onto the network; those after them are lost.
+    /// Maximum number of different frames about counters; later ones are lost.
     pub frames: usize,
-    /// The moments that clocks go through, in milliseconds from the edge of the windows.
+    /// Moments of the clocks, in milliseconds from the boundary of the windows.
     pub moments: &'static [i64],
-    /// Whether a node may crash, and start anew.
+    /// Whether a node may crash and restart.
     pub crash: bool,
-    /// The search ends after so many states.
-    pub most_states: usize,
+    /// Maximum number of states.
+    pub max_states: usize,
 }
 
-/// What a search came to.
+/// Result of a search.
 ///
 /// ```
-/// use hivemind_mesh_sim::Model;
+/// use hivemind_mesh_sim::ModelCheck;
 ///
-/// let cut_short = Model { most_states: 100, ..Model::quick()[0] }.search();
+/// let cut_short = ModelCheck { max_states: 100, ..ModelCheck::quick()[0] }.search();
 /// assert!(!cut_short.complete && cut_short.states > 0);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Searched {
-    /// Different states of the whole.
+pub struct SearchResult {
+    /// Different states of the system.
     pub states: usize,
-    /// Steps from one to another, those to known ones included.
+    /// Transitions, including those to known states.
     pub steps: u64,
     /// Different states of single nodes.
     pub nodes: usize,
-    /// The longest way.
+    /// Length of the longest path.
     pub depth: usize,
-    /// States in which a window has admitted all of its limit.
+    /// States in which a window has admitted its whole limit.
     pub full: usize,
-    /// Whether all states within the bounds were seen.
+    /// Whether all states within the bounds were visited.
     pub complete: bool,
-    /// What went wrong, and the way to it.
+    /// The violation and the path to it.
     pub broken: Option<String>,
 }
 
-impl Model {
-    /// Those of the quick tests: each is searched to its end.
+impl ModelCheck {
+    /// Searches of the quick tests, each complete.
     #[must_use]
     pub fn quick() -> Vec<Self> {
         let mut all = Vec::new();
-        for change in Change::ALL {
+        for change in MembershipChange::ALL {
             for split in [false, true] {
                 let model = Self::new(change, split);
                 all.push(Self { requests: 2, ..model });
                 all.push(Self { requests: 1, crash: true, ..model });
                 all.push(Self { requests: 1, moments: &THREE, ..model });
-                if change == Change::None {
+                if change == MembershipChange::None {
                     all.push(Self { frames: 4, ..model });
                     all.push(Self { requests: 2, frames: 4, crash: true, ..model });
                 }
@@ -126,11 +124,11 @@ impl Model {
         all
     }
 
-    /// Those of the long tests.
+    /// Searches of the long tests.
     #[must_use]
     pub fn deep() -> Vec<Self> {
         let mut all = Vec::new();
-        for change in Change::ALL {
+        for change in MembershipChange::ALL {
             for split in [false, true] {
                 let model = Self { requests: 4, frames: 5, ..Self::new(change, split) };
                 all.push(Self { limit: 4, crash: true, ..model });
@@ -141,7 +139,7 @@ impl Model {
         all
     }
 
-    fn new(change: Change, split: bool) -> Self {
+    fn new(change: MembershipChange, split: bool) -> Self {
         Self {
             limit: 3,
             split,
@@ -151,24 +149,24 @@ impl Model {
             frames: 3,
             moments: &TWO,
             crash: false,
-            most_states: usize::MAX,
+            max_states: usize::MAX,
         }
     }
 
     /// Searches all states within the bounds.
     #[must_use]
-    pub fn search(&self) -> Searched {
+    pub fn search(&self) -> SearchResult {
         let mut search = Search::new(*self);
-        let mut seen: HashSet<u128, BuildHasherDefault<Folded>> = HashSet::default();
-        let mut result = Searched { complete: true, ..Searched::default() };
+        let mut seen: HashSet<u128, BuildHasherDefault<PrehashedHasher>> = HashSet::default();
+        let mut result = SearchResult { complete: true, ..SearchResult::default() };
         let first = search.first();
         seen.insert(first.digest());
         let events = search.events(&first);
-        // The way to where the search is: each state, and what is still to be tried there.
-        let mut way = vec![(first, events, 0)];
-        while let Some((state, events, next)) = way.last_mut() {
+        // The path to the current state: each state with its events and the next one to try.
+        let mut path = vec![(first, events, 0)];
+        while let Some((state, events, next)) = path.last_mut() {
             let Some((who, event)) = events.get(*next).copied() else {
-                way.pop();
+                path.pop();
                 continue;
             };
             *next += 1;
@@ -180,16 +178,16 @@ impl Model {
             let wrong = search.judge(&after);
             result.full += usize::from(after.admitted.contains(&u64::from(self.limit)));
             let events = search.events(&after);
-            way.push((after, events, 0));
-            result.depth = result.depth.max(way.len());
-            let endless = (way.len() > LONGEST_WAY).then(|| "the way has no end".to_owned());
+            path.push((after, events, 0));
+            result.depth = result.depth.max(path.len());
+            let endless = (path.len() > MAX_PATH).then(|| "the path has no end".to_owned());
             if let Some(wrong) = wrong.or(endless) {
-                let steps = way.iter().filter_map(|(_, events, next)| events.get(next.checked_sub(1)?));
-                let told: Vec<String> = steps.map(|(who, event)| search.tell(*who, *event)).collect();
-                result.broken = Some(format!("{wrong} after: {}", told.join("; ")));
+                let steps = path.iter().filter_map(|(_, events, next)| events.get(next.checked_sub(1)?));
+                let steps: Vec<String> = steps.map(|(who, event)| search.describe(*who, *event)).collect();
+                result.broken = Some(format!("{wrong} after: {}", steps.join("; ")));
                 break;
             }
-            if seen.len() >= self.most_states || search.nodes.len() >= MOST_NODES {
+            if seen.len() >= self.max_states || search.nodes.len() >= MAX_NODES {
                 result.complete = false;
                 break;
             }
@@ -199,11 +197,11 @@ impl Model {
     }
 }
 
-/// What is kept is a hash already.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
-struct Folded(u64);
+struct PrehashedHasher(u64);
 
-impl Hasher for Folded {
+impl Hasher for PrehashedHasher {
     fn finish(&self) -> u64 {
         self.0
     }

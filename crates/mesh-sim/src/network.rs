@@ -1,31 +1,31 @@
-//! What the network does to frames. Times are in microseconds.
+//! Simulated network: latency, loss, duplication, reordering and partitions. Times are in microseconds.
 
 use hivemind_mesh::Lane;
 use hivemind_mesh::testing::Random;
 
-/// How frames fare on their way.
+/// A simulated network.
 ///
 /// ```
 /// use hivemind_mesh_sim::Network;
 ///
-/// let cut = Network { cut: Some(2), ..Network::bad() }; // The first two nodes hear nobody else.
+/// let cut = Network { cut: Some(2), ..Network::bad() }; // The first two nodes are disconnected from the others.
 /// assert!(cut.loss > 0 && Network::default().loss == 0);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Frames that have time take so long on average.
+    /// Mean latency of sync frames.
     pub sync_us: u64,
-    /// Frames that somebody waits for take so long on average.
+    /// Mean latency of asks and their answers.
     pub ask_us: u64,
-    /// Lost, of a thousand.
+    /// Lost frames, per mille.
     pub loss: u64,
-    /// Coming twice, of a thousand.
+    /// Duplicated frames, per mille.
     pub duplication: u64,
-    /// Ten times as late as others, of a thousand: this is what reorders.
+    /// Frames with ten times the latency, per mille, which reorders frames.
     pub stragglers: u64,
-    /// Nodes below this index and the others do not hear each other.
+    /// Disconnects the nodes below this index from the others.
     pub cut: Option<usize>,
-    /// The cut lets through what goes from the lower side to the upper one.
+    /// The cut only affects frames from the upper to the lower side.
     pub one_way: bool,
 }
 
@@ -44,7 +44,7 @@ impl Default for Network {
 }
 
 impl Network {
-    /// A network that does all that networks do.
+    /// A network with loss, duplication and reordering.
     #[must_use]
     pub fn bad() -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Network {
         }
     }
 
-    /// The delays after which a frame arrives: none, one or two.
+    /// The latencies of the arriving copies of a frame: none, one or two.
     pub(super) fn arrivals(&self, random: &mut Random, lane: Lane, from: usize, to: usize) -> Vec<u64> {
         let crosses = self.cut.is_some_and(|cut| (from < cut) != (to < cut) && !(self.one_way && from < cut));
         let copies = if random.chance(self.duplication) { 2 } else { 1 };

@@ -1,24 +1,17 @@
-//! A picture of how far each way of sharing is off, as SVG: one dot for each cell, to the right
-//! what was admitted too much, to the left what was missed.
-//!
-//! ```
-//! use hivemind_mesh_sim::plot::{Row, svg};
-//!
-//! let picture = svg(&[Row { name: "mesh".into(), cells: vec![(0.0, 1.5)] }]);
-//! assert!(picture.starts_with("<svg") && picture.contains(">mesh<"));
-//! ```
+//! SVG plot of the error of each policy: one dot per grid cell, to the right over-admission and to the left
+//! under-admission.
 
 use std::fmt::Write;
 
-/// One way of sharing, and for each cell what it admitted too much and missed, in percent.
+/// One policy, with over-admission and under-admission per cell, in percent.
 ///
 /// ```
-/// use hivemind_mesh_sim::plot::Row;
+/// use hivemind_mesh_sim::plot::PlotRow;
 ///
-/// let row = Row { name: "even shares".into(), cells: vec![(0.0, 40.0), (0.0, 12.5)] };
-/// assert!(row.cells.iter().all(|(over, _)| *over == 0.0)); // It never admits too much, and misses a lot.
+/// let row = PlotRow { name: "even shares".into(), cells: vec![(0.0, 40.0), (0.0, 12.5)] };
+/// assert!(row.cells.iter().all(|(over, _)| *over == 0.0)); // No over-admission, and much under-admission.
 /// ```
-pub struct Row {
+pub struct PlotRow {
     /// Its name.
     pub name: String,
     /// (over, under) for each cell.
@@ -29,7 +22,7 @@ const WIDTH: f64 = 760.0;
 const LEFT: f64 = 150.0;
 const ROW: f64 = 60.0;
 
-/// The picture.
+/// Renders the rows.
 ///
 /// ```
 /// use hivemind_mesh_sim::plot::svg;
@@ -37,17 +30,17 @@ const ROW: f64 = 60.0;
 /// assert!(svg(&[]).ends_with("</svg>\n"));
 /// ```
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "a picture")]
-pub fn svg(rows: &[Row]) -> String {
+#[expect(clippy::cast_precision_loss, reason = "coordinates")]
+pub fn svg(rows: &[PlotRow]) -> String {
     let height = ROW * rows.len() as f64 + 70.0;
-    let centre = LEFT + (WIDTH - LEFT) / 2.0;
+    let center = LEFT + (WIDTH - LEFT) / 2.0;
     let scale = (WIDTH - LEFT - 20.0) / 2.0 / 150.0;
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"13\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
     );
     for percent in [-100.0, -50.0, 0.0, 50.0, 100.0, 150.0] {
-        let x = centre + percent * scale;
+        let x = center + percent * scale;
         let _ = writeln!(
             text,
             "<line x1=\"{x:.1}\" y1=\"20\" x2=\"{x:.1}\" y2=\"{:.1}\" stroke=\"#ddd\"/>",
@@ -71,13 +64,13 @@ pub fn svg(rows: &[Row]) -> String {
         );
         for (number, (over, under)) in row.cells.iter().enumerate() {
             let spread = y - 20.0 + (number * 13 % 40) as f64;
-            for (percent, colour) in [(over.min(150.0), "#c0392b"), (-under, "#2c6fbb")] {
-                if percent != 0.0 || (*over == 0.0 && *under == 0.0 && colour == "#2c6fbb") {
-                    let x = centre + percent * scale;
-                    let colour = if percent == 0.0 { "#333" } else { colour };
+            for (percent, color) in [(over.min(150.0), "#c0392b"), (-under, "#2c6fbb")] {
+                if percent != 0.0 || (*over == 0.0 && *under == 0.0 && color == "#2c6fbb") {
+                    let x = center + percent * scale;
+                    let color = if percent == 0.0 { "#333" } else { color };
                     let _ = writeln!(
                         text,
-                        "<circle cx=\"{x:.1}\" cy=\"{spread:.1}\" r=\"2.2\" fill=\"{colour}\" fill-opacity=\"0.5\"/>"
+                        "<circle cx=\"{x:.1}\" cy=\"{spread:.1}\" r=\"2.2\" fill=\"{color}\" fill-opacity=\"0.5\"/>"
                     );
                 }
             }
@@ -86,7 +79,7 @@ pub fn svg(rows: &[Row]) -> String {
     let _ = writeln!(
         text,
         "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">missed &#8592; each dot one cell of the grid, worst window &#8594; admitted too much</text>\n</svg>",
-        centre,
+        center,
         height - 8.0
     );
     text

@@ -1,15 +1,15 @@
-//! Named runs in which something happens to the mesh: each over many seeds, and each with the
-//! same question, whether any window admitted more than its limit.
+//! Named scenarios of failures and membership changes, played with many seeds. The check is always whether a window admitted
+//! more than its limit.
 
 use super::network::Network;
-use super::traffic::{Shape, Traffic};
+use super::traffic::{TrafficShape, TrafficSource};
 use super::world::World;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate};
 use hivemind_mesh::testing::Random;
 use hivemind_mesh::{MeshOptions, OnUnreachable};
 
-/// A named run.
+/// A named scenario.
 ///
 /// ```
 /// use hivemind_mesh_sim::scenarios;
@@ -19,46 +19,46 @@ use hivemind_mesh::{MeshOptions, OnUnreachable};
 /// ```
 #[derive(Clone, Copy)]
 pub struct Scenario {
-    /// What happens.
+    /// Its name.
     pub name: &'static str,
-    /// How many nodes there are at first.
+    /// Initial number of nodes.
     pub nodes: usize,
-    /// Whether the view changes in it.
+    /// Whether the view changes.
     pub changes_views: bool,
     play: fn(&mut World, &mut Random, u64),
 }
 
-/// What came of a run.
+/// Result of a scenario.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period};
 /// use hivemind_mesh_sim::scenarios;
 ///
-/// let played = scenarios()[0].play(1, Limit::fixed_window(5, Period::SECOND), 1.5);
-/// assert!(played.over == 0 && played.overlaps == 0 && played.admitted > 0);
+/// let result = scenarios()[0].play(1, Limit::fixed_window(5, Period::SECOND), 1.5);
+/// assert!(result.over == 0 && result.overlaps == 0 && result.admitted > 0);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Played {
-    /// The most that one window admitted beyond its limit.
+pub struct ScenarioResult {
+    /// Maximum excess of a window over its limit.
     pub over: u64,
-    /// Admitted in all.
+    /// Total admissions.
     pub admitted: u64,
-    /// How often two views were found for the same windows.
+    /// Number of conflicting views for the same windows.
     pub overlaps: u64,
-    /// Everything sent and decided, as one number: equal for equal runs.
+    /// Hash of the numbers of frames and decisions: equal for equal runs.
     pub digest: u64,
 }
 
 const SECOND: u64 = 1_000_000;
 
 impl Scenario {
-    /// Plays it with this seed, on this limit.
+    /// Runs the scenario with this seed and limit.
     #[must_use]
-    pub fn play(&self, seed: u64, limit: Limit, load: f64) -> Played {
+    pub fn play(&self, seed: u64, limit: Limit, load: f64) -> ScenarioResult {
         self.play_under(OnUnreachable::Refuse, seed, limit, load)
     }
 
-    /// Plays it with this seed, on this limit, where this holds while an owner cannot be reached.
+    /// Runs the scenario with this seed and limit, and this behavior while an owner is unreachable.
     ///
     /// ```
     /// # use hivemind_core::{Limit, OnUnreachable, Period};
@@ -67,25 +67,39 @@ impl Scenario {
     /// assert!(scenarios()[0].play_under(OnUnreachable::Admit, 1, limit, 0.5).admitted > 0);
     /// ```
     #[must_use]
-    pub fn play_under(&self, on_unreachable: OnUnreachable, seed: u64, limit: Limit, load: f64) -> Played {
+    pub fn play_under(
+        &self,
+        on_unreachable: OnUnreachable,
+        seed: u64,
+        limit: Limit,
+        load: f64,
+    ) -> ScenarioResult {
         let mut random = Random::new(seed ^ 0xa11);
         let mut options = MeshOptions { on_unreachable, ..MeshOptions::default() };
-        // A node that founds a mesh of its own while it is cut off is another story.
+        // A disconnected node does not found a mesh of its own here.
         options.council.found_after = None;
         let network = if seed.is_multiple_of(3) { Network::default() } else { Network::bad() };
         let mut world = World::new(seed, network, options, 30_000);
         world.start_together(self.nodes);
-        let shapes = [Shape::Uniform, Shape::Zipf, Shape::Single, Shape::Moving, Shape::OnOff, Shape::Spike];
-        let shape = shapes.get(usize::try_from(random.below(6)).unwrap_or(0)).copied().unwrap_or(Shape::Zipf);
+        let shapes = [
+            TrafficShape::Uniform,
+            TrafficShape::Zipf,
+            TrafficShape::Single,
+            TrafficShape::Moving,
+            TrafficShape::OnOff,
+            TrafficShape::Spike,
+        ];
+        let shape =
+            shapes.get(usize::try_from(random.below(6)).unwrap_or(0)).copied().unwrap_or(TrafficShape::Zipf);
         let window_us = u64::try_from(limit.period().length().as_micros()).unwrap_or(u64::MAX);
         let rate = load * f64::from(limit.requests()) / limit.period().length().as_secs_f64();
         let key = Key::from_bits(random.draw(), random.draw());
-        let most_cost = if random.chance(333) { 5 } else { 1 };
-        let traffic = Traffic::new(shape, rate, self.nodes, window_us, most_cost, random.clone());
+        let max_cost = if random.chance(333) { 5 } else { 1 };
+        let traffic = TrafficSource::new(shape, rate, self.nodes, window_us, max_cost, random.clone());
         world.add_counter(key, limit, traffic);
         world.discover(&(0..self.nodes + 3).collect::<Vec<_>>());
         (self.play)(&mut world, &mut random, seed);
-        let over = world.tally(0).map_or(0, super::Tally::most_over);
+        let over = world.tally(0).map_or(0, super::AdmissionTally::max_excess);
         let admitted = world.tally(0).map_or(0, |tally| tally.admitted);
         let nodes = (0..self.nodes + 3).filter_map(|index| world.node(index));
         let overlaps = nodes.map(|node| node.standing(hivemind_core::Timestamp::MAX).overlaps).sum();
@@ -93,11 +107,11 @@ impl Scenario {
         let digest = [bytes, frames, requests, waited, admitted]
             .iter()
             .fold(seed, |sum, number| sum.wrapping_mul(0x0100_0000_01b3) ^ number);
-        Played { over, admitted, overlaps, digest }
+        ScenarioResult { over, admitted, overlaps, digest }
     }
 }
 
-/// Limits of all kinds, small and large.
+/// Small and large limits of all algorithms.
 ///
 /// ```
 /// use hivemind_mesh_sim::limits;
@@ -108,9 +122,9 @@ impl Scenario {
 /// ```
 ///
 /// # Panics
-/// Never: these can be made.
+/// Never: these limits are valid.
 #[must_use]
-#[expect(clippy::unwrap_used, reason = "these can be made")]
+#[expect(clippy::unwrap_used, reason = "these limits are valid")]
 pub fn limits() -> Vec<Limit> {
     let bucket = |rate: u32, burst: u32| Limit::token_bucket(Rate::per_second(rate).unwrap(), burst).unwrap();
     let short = Period::new(std::time::Duration::from_millis(300)).unwrap();
@@ -126,7 +140,7 @@ pub fn limits() -> Vec<Limit> {
     ]
 }
 
-/// All of them.
+/// All scenarios.
 ///
 /// ```
 /// use hivemind_mesh_sim::scenarios;
@@ -168,7 +182,7 @@ pub fn scenarios() -> Vec<Scenario> {
 fn join(world: &mut World, random: &mut Random, _: u64) {
     world.run_until(SECOND + random.below(SECOND));
     world.start(3);
-    world.spread_over(4);
+    world.spread_traffic(4);
     world.run_until(9 * SECOND);
 }
 
@@ -182,20 +196,20 @@ fn leave(world: &mut World, random: &mut Random, _: u64) {
 
 fn restart(world: &mut World, random: &mut Random, seed: u64) {
     world.run_until(SECOND + random.below(SECOND));
-    let who = usize::try_from(seed % 4).unwrap_or(0);
-    world.crash(who);
+    let node = usize::try_from(seed % 4).unwrap_or(0);
+    world.crash(node);
     world.run_until(world.elapsed_us() + random.below(400_000));
-    world.start(who);
+    world.start(node);
     world.discover(&[0, 1, 2, 3, 4, 5, 6]);
     world.run_until(9 * SECOND);
 }
 
 fn die(world: &mut World, random: &mut Random, seed: u64) {
     world.run_until(SECOND + random.below(SECOND));
-    let who = usize::try_from(seed % 4).unwrap_or(0);
-    world.crash(who);
+    let node = usize::try_from(seed % 4).unwrap_or(0);
+    world.crash(node);
     world.run_until(3 * SECOND);
-    world.discover(&(0..4).filter(|index| *index != who).collect::<Vec<_>>());
+    world.discover(&(0..4).filter(|index| *index != node).collect::<Vec<_>>());
     world.run_until(10 * SECOND);
 }
 
@@ -225,15 +239,15 @@ fn clocks(world: &mut World, random: &mut Random, _: u64) {
 }
 
 fn everything(world: &mut World, random: &mut Random, _: u64) {
-    world.spread_over(7);
+    world.spread_traffic(7);
     for _ in 0..8 {
-        let who = usize::try_from(random.below(5)).unwrap_or(0);
+        let node = usize::try_from(random.below(5)).unwrap_or(0);
         match random.below(8) {
             0 => world.start(5 + usize::try_from(random.below(2)).unwrap_or(0)),
-            1 => world.leave(who),
-            2 => world.crash(who),
-            3 | 4 => world.start(who),
-            5 => (world.network.cut, world.network.one_way) = (Some(1 + who), random.chance(300)),
+            1 => world.leave(node),
+            2 => world.crash(node),
+            3 | 4 => world.start(node),
+            5 => (world.network.cut, world.network.one_way) = (Some(1 + node), random.chance(300)),
             6 => world.network.cut = None,
             _ => world.network.loss = random.below(300),
         }

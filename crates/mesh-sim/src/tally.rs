@@ -1,12 +1,11 @@
-//! What was offered and what was admitted, by window; for buckets, against one that all
-//! admissions go through.
+//! Tally of offered and admitted requests by window; for buckets, compared with a single bucket.
 
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::{Cost, Limit, Timestamp};
 use hivemind_mesh::window::tag_at;
 use std::collections::BTreeMap;
 
-/// The count of one counter over all nodes.
+/// Admissions of one counter over all nodes.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period, store::Key};
@@ -19,75 +18,75 @@ use std::collections::BTreeMap;
 /// (0..9).for_each(|request| world.hit(request % 3, counter, 1));
 /// world.run_until(1_000_000);
 /// let tally = world.tally(counter).ok_or("no counter")?;
-/// assert_eq!((tally.admitted, tally.most_over()), (2, 0));
+/// assert_eq!((tally.admitted, tally.max_excess()), (2, 0));
 /// assert!(tally.windows().values().all(|(offered, admitted)| (*offered, *admitted) == (9, 2)));
-/// assert_eq!(tally.under(0..u64::MAX), (0, 2)); // Nothing was missed of the two that could pass.
+/// assert_eq!(tally.under(0..u64::MAX), (0, 2)); // Both admissible requests were admitted.
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct AdmissionTally {
     limit: Limit,
     windows: BTreeMap<u64, (u64, u64)>,
-    /// For sliding windows: the one counter that everything admitted goes through.
-    central: Option<State>,
-    /// What was admitted although the one sliding window had no room; clocks that differ may cause some.
+    /// For sliding windows: a single counter of all admissions.
+    sliding_state: Option<State>,
+    /// Admissions that the single sliding window would have refused; clock offsets cause some.
     pub beyond_estimate: u64,
-    /// For buckets: when each admission was asked for, when it was known, and its cost.
+    /// For buckets: request time, decision time and cost of each admission.
     admissions: Vec<(u64, u64, u64)>,
-    /// What one bucket alone would have admitted of the same requests, and what was admitted.
-    alone: Option<State>,
-    /// Admitted by one bucket alone.
-    pub by_one: u64,
-    /// Admitted by the mesh.
+    /// For buckets: a single bucket with the same requests.
+    bucket_state: Option<State>,
+    /// Admissions of the single bucket.
+    pub single_bucket: u64,
+    /// Admissions of the mesh.
     pub admitted: u64,
 }
 
-impl Tally {
+impl AdmissionTally {
     pub(super) fn new(limit: Limit) -> Self {
         let windows = BTreeMap::new();
         Self {
             limit,
             windows,
-            central: None,
+            sliding_state: None,
             beyond_estimate: 0,
             admissions: Vec::new(),
-            alone: None,
-            by_one: 0,
+            bucket_state: None,
+            single_bucket: 0,
             admitted: 0,
         }
     }
 
-    /// A request came; times are the node's for windows, and the true ones for buckets.
-    pub(super) fn offer(&mut self, cost: u64, at: Timestamp, truly: Timestamp) {
+    /// Records a request: windows use the node's time, buckets the true time.
+    pub(super) fn offer(&mut self, cost: u64, at: Timestamp, true_time: Timestamp) {
         self.windows.entry(tag_at(&self.limit, at)).or_default().0 += cost;
         if matches!(self.limit, Limit::TokenBucket(_)) {
             let action = Action::Spend { count_refusal: false };
-            let one = step(&self.limit, self.alone, action, Cost::new(cost), truly);
-            self.alone = Some(one.state);
-            self.by_one += if one.verdict.is_admitted() { cost } else { 0 };
+            let one = step(&self.limit, self.bucket_state, action, Cost::new(cost), true_time);
+            self.bucket_state = Some(one.state);
+            self.single_bucket += if one.verdict.is_admitted() { cost } else { 0 };
         }
     }
 
-    /// A request was admitted that came at `asked` and was answered at `truly`.
-    pub(super) fn admit(&mut self, cost: u64, at: Timestamp, asked: Timestamp, truly: Timestamp) {
+    /// Records an admission of a request received at `asked` and answered at `true_time`.
+    pub(super) fn admit(&mut self, cost: u64, at: Timestamp, asked: Timestamp, true_time: Timestamp) {
         self.windows.entry(tag_at(&self.limit, at)).or_default().1 += cost;
         self.admitted += cost;
         if matches!(self.limit, Limit::TokenBucket(_)) {
-            self.admissions.push((asked.as_nanos(), truly.as_nanos(), cost));
+            self.admissions.push((asked.as_nanos(), true_time.as_nanos(), cost));
         }
         if matches!(self.limit, Limit::SlidingWindow(_)) {
             let action = Action::Spend { count_refusal: false };
-            let one = step(&self.limit, self.central, action, Cost::new(cost), truly);
+            let one = step(&self.limit, self.sliding_state, action, Cost::new(cost), true_time);
             let passed = one.verdict.is_admitted();
             self.beyond_estimate += if passed { 0 } else { cost };
-            let counted = step(&self.limit, self.central, Action::Debit, Cost::new(cost), truly);
-            self.central = Some(counted.state);
+            let counted = step(&self.limit, self.sliding_state, Action::Debit, Cost::new(cost), true_time);
+            self.sliding_state = Some(counted.state);
         }
     }
 
-    /// The most that any span from that moment on admitted beyond a burst and what the span earns. A decision that
-    /// was waited for was made somewhere between question and answer, so it counts for the spans that have both.
-    pub(super) fn most_over_in_a_span(&self, limit: &Limit, since: u64) -> u64 {
+    /// Maximum excess of any span since then over a burst plus its refill. A decision that waited was made between request
+    /// and answer, so it counts for the spans that contain both.
+    pub(super) fn max_excess_in_span(&self, limit: &Limit, since: u64) -> u64 {
         let mut ends = self.admissions.clone();
         ends.sort_unstable_by_key(|admission| admission.1);
         let period = limit.period().length().as_nanos();
@@ -107,28 +106,28 @@ impl Tally {
         most
     }
 
-    /// What a bucket admitted from that moment on.
+    /// Admissions of a bucket since then.
     pub(super) fn admitted_since(&self, since: u64) -> u64 {
         self.admissions.iter().filter(|admission| admission.0 >= since).map(|admission| admission.2).sum()
     }
 
-    /// The most that any window admitted beyond its limit.
+    /// Maximum excess of a window over its limit.
     #[must_use]
-    pub fn most_over(&self) -> u64 {
+    pub fn max_excess(&self) -> u64 {
         if matches!(self.limit, Limit::TokenBucket(_)) {
-            return self.most_over_in_a_span(&self.limit, 0);
+            return self.max_excess_in_span(&self.limit, 0);
         }
         let limit = u64::from(self.limit.requests());
         self.windows.values().map(|(_, admitted)| admitted.saturating_sub(limit)).max().unwrap_or(0)
     }
 
-    /// Offered and admitted, by window.
+    /// Offered and admitted requests by window.
     #[must_use]
     pub fn windows(&self) -> &BTreeMap<u64, (u64, u64)> {
         &self.windows
     }
 
-    /// What was missed of what could have been admitted, and that, over these windows.
+    /// Missed and admissible requests of these windows.
     #[must_use]
     pub fn under(&self, windows: std::ops::Range<u64>) -> (u64, u64) {
         let limit = u64::from(self.limit.requests());

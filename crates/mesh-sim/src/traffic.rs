@@ -1,49 +1,49 @@
-//! Where requests come from, and when.
+//! Traffic sources: nodes, times and costs of requests.
 
 use hivemind_mesh::testing::Random;
 
-/// How requests spread over nodes and time.
+/// Distribution of requests over nodes and time.
 ///
 /// ```
-/// use hivemind_mesh_sim::{Shape, grid};
+/// use hivemind_mesh_sim::{TrafficShape, grid};
 ///
-/// for shape in Shape::ALL {
+/// for shape in TrafficShape::ALL {
 ///     assert!(grid().iter().any(|cell| cell.shape == shape));
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// Every node as much as every other.
+pub enum TrafficShape {
+    /// The same rate at all nodes.
     Uniform,
-    /// The first node twice as much as the second, three times as much as the third.
+    /// Twice the rate at the first node as at the second, three times as at the third.
     Zipf,
-    /// All at one node.
+    /// All requests at one node.
     Single,
-    /// Evenly, and in every fourth window ten times as much.
+    /// The same rate at all nodes, ten times as high in every fourth window.
     Spike,
-    /// Evenly, beginning in the middle of a window after two of silence.
+    /// The same rate at all nodes, starting within the third window.
     Cold,
-    /// At a node and its neighbours, moving round.
+    /// A moving peak around one node.
     Moving,
-    /// At about half of the nodes, which change.
+    /// About half of the nodes at a time.
     OnOff,
 }
 
-impl Shape {
-    /// All of them.
+impl TrafficShape {
+    /// All shapes.
     pub const ALL: [Self; 7] =
         [Self::Uniform, Self::Zipf, Self::Single, Self::Spike, Self::Cold, Self::Moving, Self::OnOff];
 }
 
-/// The source of all requests on one counter.
+/// Source of all requests of one counter.
 #[derive(Clone, Debug)]
-pub(super) struct Traffic {
-    pub(super) shape: Shape,
-    /// Requests in a second, over all nodes.
+pub(super) struct TrafficSource {
+    pub(super) shape: TrafficShape,
+    /// Requests per second over all nodes.
     pub(super) rate: f64,
     pub(super) nodes: usize,
     pub(super) window_us: u64,
-    pub(super) most_cost: u64,
+    pub(super) max_cost: u64,
     on: Vec<bool>,
     weights: Vec<f64>,
     weighed: u64,
@@ -54,26 +54,26 @@ pub(super) struct Traffic {
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "it is chance"
+    reason = "random numbers"
 )]
-impl Traffic {
+impl TrafficSource {
     pub(super) fn new(
-        shape: Shape,
+        shape: TrafficShape,
         rate: f64,
         nodes: usize,
         window_us: u64,
-        most_cost: u64,
+        max_cost: u64,
         random: Random,
     ) -> Self {
         let on = (0..nodes).map(|node| node % 2 == 0).collect();
-        Self { shape, rate, nodes, window_us, most_cost, on, weights: vec![], weighed: u64::MAX, random }
+        Self { shape, rate, nodes, window_us, max_cost, on, weights: vec![], weighed: u64::MAX, random }
     }
 
     fn rate_at(&self, at_us: u64) -> f64 {
         match self.shape {
-            Shape::Spike if (at_us / self.window_us) % 4 == 3 => 10.0 * self.rate,
-            Shape::Spike => 0.3 * self.rate,
-            Shape::Cold if at_us < self.cold_start() => 0.0,
+            TrafficShape::Spike if (at_us / self.window_us) % 4 == 3 => 10.0 * self.rate,
+            TrafficShape::Spike => 0.3 * self.rate,
+            TrafficShape::Cold if at_us < self.cold_start() => 0.0,
             _ => self.rate,
         }
     }
@@ -84,29 +84,29 @@ impl Traffic {
 
     /// The time of the request after one at `at_us`.
     pub(super) fn next(&mut self, at_us: u64) -> u64 {
-        if self.shape == Shape::Cold && at_us < self.cold_start() {
+        if self.shape == TrafficShape::Cold && at_us < self.cold_start() {
             return self.cold_start();
         }
         let gap = -(1.0 - self.random.unit()).ln() / self.rate_at(at_us).max(1e-9) * 1e6;
         let next = at_us + (gap as u64).max(1);
-        // The rate changes with the window: it is drawn anew there.
+        // The rate changes with the window, so the next time is drawn again there.
         let edge = (at_us / self.window_us + 1) * self.window_us;
-        if self.shape == Shape::Spike && next > edge { edge } else { next }
+        if self.shape == TrafficShape::Spike && next > edge { edge } else { next }
     }
 
-    /// The node that a request at this time comes to, and its cost.
+    /// Node and cost of a request at this time.
     pub(super) fn request(&mut self, at_us: u64) -> (usize, u64) {
         let step = match self.shape {
-            Shape::Moving => (self.window_us / 20).max(1),
-            Shape::OnOff if self.window_us <= 2_000_000 => self.window_us,
-            Shape::OnOff => self.window_us / 4,
+            TrafficShape::Moving => (self.window_us / 20).max(1),
+            TrafficShape::OnOff if self.window_us <= 2_000_000 => self.window_us,
+            TrafficShape::OnOff => self.window_us / 4,
             _ => u64::MAX,
         };
         if self.weighed != at_us / step {
             self.weighed = at_us / step;
             self.weigh(at_us);
         }
-        let cost = if self.most_cost > 1 { 1 + self.random.below(self.most_cost) } else { 1 };
+        let cost = if self.max_cost > 1 { 1 + self.random.below(self.max_cost) } else { 1 };
         let mut point = self.random.unit() * self.weights.iter().sum::<f64>();
         for (node, weight) in self.weights.iter().enumerate() {
             point -= weight;
@@ -119,7 +119,7 @@ impl Traffic {
 
     fn weigh(&mut self, at_us: u64) {
         let nodes = self.nodes as f64;
-        if self.shape == Shape::OnOff {
+        if self.shape == TrafficShape::OnOff {
             for index in 0..self.on.len() {
                 if self.random.chance(500)
                     && let Some(on) = self.on.get_mut(index)
@@ -134,13 +134,13 @@ impl Traffic {
             }
         }
         let period = if self.window_us <= 2_000_000 { 2 * self.window_us } else { self.window_us / 2 };
-        let centre = (at_us as f64 / period as f64) % nodes;
+        let center = (at_us as f64 / period as f64) % nodes;
         let weight = |node: usize| match self.shape {
-            Shape::Zipf => 1.0 / (node as f64 + 1.0),
-            Shape::Single => f64::from(u8::from(node == 0)),
-            Shape::OnOff => f64::from(u8::from(self.on.get(node).copied().unwrap_or(false))),
-            Shape::Moving => {
-                let off = (node as f64 - centre).abs();
+            TrafficShape::Zipf => 1.0 / (node as f64 + 1.0),
+            TrafficShape::Single => f64::from(u8::from(node == 0)),
+            TrafficShape::OnOff => f64::from(u8::from(self.on.get(node).copied().unwrap_or(false))),
+            TrafficShape::Moving => {
+                let off = (node as f64 - center).abs();
                 let off = off.min(nodes - off);
                 (-off * off / 2.0).exp() + 0.001
             }

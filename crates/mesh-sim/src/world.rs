@@ -1,4 +1,4 @@
-//! Nodes, their clocks, the mail between them, and the requests.
+//! Simulated mesh: nodes with clocks, the frames between them, and requests.
 
 use super::digest::record;
 use super::network::Network;
@@ -14,50 +14,50 @@ use std::time::Duration;
 mod counters;
 mod requests;
 
-use counters::Counter;
+use counters::SimCounter;
 use hivemind_mesh::testing::{named, seat};
 
-/// The true time at which runs begin: the start of a day, so that windows of every length begin there.
+/// True start time of runs: the start of a day, so windows of every length start there.
 pub(super) const START_US: u64 = 1_700_006_400 * 1_000_000;
 
-/// How long a node to which something happened is told the time often.
+/// How long a node ticks at the short interval after an event.
 const BUSY_US: u64 = 100_000;
 
-/// Options under which nodes agree at once and say little but what a grid measures.
+/// Options for the grid: membership is stable and causes little traffic.
 ///
 /// ```
 /// use hivemind_mesh::MeshOptions;
-/// use hivemind_mesh_sim::options_for_a_grid;
+/// use hivemind_mesh_sim::grid_options;
 ///
-/// assert!(options_for_a_grid().council.staleness > MeshOptions::default().council.staleness);
+/// assert!(grid_options().council.staleness > MeshOptions::default().council.staleness);
 /// ```
 #[must_use]
-pub fn options_for_a_grid() -> MeshOptions {
+pub fn grid_options() -> MeshOptions {
     let mut options = MeshOptions::default();
     options.council.staleness = Duration::from_secs(5);
     options
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum WorldEvent {
     Tick { node: usize, run: u64 },
     Mail { to: usize, from: usize, lane: Lane, frame: Vec<u8> },
     Request { counter: usize },
 }
 
-struct Seat {
+struct SimNode {
     node: Node,
-    /// How far its clock is off, in microseconds.
+    /// Clock offset in microseconds.
     skew: i64,
     alive: bool,
     run: u64,
-    /// When it is told the time next; and until when it has something to wait for.
+    /// Next tick, and end of the short tick interval.
     next_tick: u64,
     busy_until: u64,
     open: BTreeMap<Ticket, (usize, u64, Timestamp, Timestamp)>,
 }
 
-/// A mesh and all that happens to it.
+/// A simulated mesh.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period, store::Key};
@@ -73,23 +73,23 @@ struct Seat {
 /// world.discover(&[0, 1]);
 /// let counter = world.add_limit(Key::from_bits(7, 11), Limit::fixed_window(5, Period::DAY));
 /// (0..9).for_each(|request| world.hit(request % 2, counter, 1));
-/// world.run_until(1_000_000); // A second later the others still are a mesh.
-/// assert!(world.tally(counter).is_some_and(|tally| tally.most_over() == 0));
+/// world.run_until(1_000_000); // The others are still a mesh.
+/// assert!(world.tally(counter).is_some_and(|tally| tally.max_excess() == 0));
 /// assert!(world.node(0).is_some_and(|node| node.is_ready()));
 /// assert_eq!(world.elapsed_us(), 1_000_000);
-/// world.start(2); // It comes back, another goes, and one has other rules.
+/// world.start(2); // It restarts, another leaves, and one reloads.
 /// world.leave(1);
 /// world.reload(0, counter, Limit::fixed_window(7, Period::DAY));
-/// world.spread_over(2);
-/// assert!(world.node_mut(2).is_some_and(|node| !node.is_ready())); // It has to find the others first.
+/// world.spread_traffic(2);
+/// assert!(world.node_mut(2).is_some_and(|node| !node.is_ready())); // It has to discover the others first.
 /// ```
 pub struct World {
-    /// The network, which may change while it runs.
+    /// The network, which may change during a run.
     pub network: Network,
     random: Random,
-    seats: Vec<Option<Seat>>,
-    counters: Vec<Counter>,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    nodes: Vec<Option<SimNode>>,
+    counters: Vec<SimCounter>,
+    events: BinaryHeap<Reverse<(u64, u64, WorldEvent)>>,
     sequence: u64,
     start: u64,
     now: u64,
@@ -103,13 +103,13 @@ pub struct World {
 }
 
 impl World {
-    /// A world without nodes.
+    /// Creates a world without nodes.
     #[must_use]
     pub fn new(seed: u64, network: Network, options: MeshOptions, most_skew_us: u64) -> Self {
         Self {
             network,
             random: Random::new(seed),
-            seats: Vec::new(),
+            nodes: Vec::new(),
             counters: Vec::new(),
             events: BinaryHeap::new(),
             sequence: 0,
@@ -124,91 +124,92 @@ impl World {
         }
     }
 
-    /// Begins so long after the start of a day. Before anything is started.
+    /// Sets the start time within the day; call it before starting nodes.
     pub fn begin_at(&mut self, us: u64) {
         (self.start, self.now) = (START_US + us, START_US + us);
     }
 
-    /// How often nodes are told the time, and how often those to which nothing happens.
+    /// Sets the tick intervals of busy and idle nodes.
     pub fn tick_every(&mut self, us: u64, quiet_us: u64) {
         (self.tick_us, self.quiet_tick_us) = (us, quiet_us);
     }
 
-    /// Starts a node, or starts it anew.
+    /// Starts or restarts a node.
     pub fn start(&mut self, index: usize) {
         self.runs += 1;
         let spread = self.random.below(2 * self.most_skew_us + 1);
         let skew = i64::try_from(spread).unwrap_or(0) - i64::try_from(self.most_skew_us).unwrap_or(0);
         let now = at(self.now, skew);
         let mut node = Node::new(named(index), self.now + self.runs, self.options.clone(), now);
-        while self.seats.len() <= index {
-            self.seats.push(None);
+        while self.nodes.len() <= index {
+            self.nodes.push(None);
         }
-        let known = (0..self.seats.len()).filter(|other| *other != index).map(named);
+        let known = (0..self.nodes.len()).filter(|other| *other != index).map(named);
         known.for_each(|other| node.meet(other));
-        for seat in self.seats.iter_mut().flatten() {
-            seat.node.meet(named(index));
+        for sim_node in self.nodes.iter_mut().flatten() {
+            sim_node.node.meet(named(index));
         }
         let run = self.runs;
         let next_tick = self.now + self.random.below(self.tick_us);
-        let seat = Seat { node, skew, alive: true, run, next_tick, busy_until: 0, open: BTreeMap::new() };
-        if let Some(place) = self.seats.get_mut(index) {
-            *place = Some(seat);
+        let sim_node =
+            SimNode { node, skew, alive: true, run, next_tick, busy_until: 0, open: BTreeMap::new() };
+        if let Some(place) = self.nodes.get_mut(index) {
+            *place = Some(sim_node);
         }
-        self.push(next_tick, Event::Tick { node: index, run });
+        self.push(next_tick, WorldEvent::Tick { node: index, run });
     }
 
-    /// Starts so many nodes that are members of one view from the first moment on.
+    /// Starts nodes that are members of one view from the start.
     pub fn start_together(&mut self, count: usize) {
         (0..count).for_each(|index| self.start(index));
         let mut nodes: Vec<(&mut Node, Timestamp)> = Vec::new();
-        for seat in self.seats.iter_mut().flatten() {
-            nodes.push((&mut seat.node, at(self.now, seat.skew)));
+        for sim_node in self.nodes.iter_mut().flatten() {
+            nodes.push((&mut sim_node.node, at(self.now, sim_node.skew)));
         }
         seat(&mut nodes);
     }
 
-    /// A node stops without a word.
+    /// Crashes a node.
     pub fn crash(&mut self, index: usize) {
-        if let Some(Some(seat)) = self.seats.get_mut(index) {
-            seat.alive = false;
+        if let Some(Some(sim_node)) = self.nodes.get_mut(index) {
+            sim_node.alive = false;
         }
     }
 
     pub(super) fn is_alive(&self, index: usize) -> bool {
-        self.seats.get(index).is_some_and(|seat| seat.as_ref().is_some_and(|seat| seat.alive))
+        self.nodes.get(index).is_some_and(|sim_node| sim_node.as_ref().is_some_and(|sim_node| sim_node.alive))
     }
 
-    /// A node begins to leave.
+    /// Makes a node leave.
     pub fn leave(&mut self, index: usize) {
         if let Some(node) = self.node_mut(index) {
             node.leave();
         }
     }
 
-    /// Tells all nodes which names discovery knows.
+    /// Sets the names that discovery reports to all nodes.
     pub fn discover(&mut self, indices: &[usize]) {
-        for seat in self.seats.iter_mut().flatten() {
-            seat.node.discover(indices.iter().copied().map(named));
+        for sim_node in self.nodes.iter_mut().flatten() {
+            sim_node.node.discover(indices.iter().copied().map(named));
         }
     }
 
-    /// Sets a node's clock off by so much more.
+    /// Changes a node's clock offset.
     pub fn step_clock(&mut self, index: usize, by_us: i64) {
-        if let Some(Some(seat)) = self.seats.get_mut(index) {
-            seat.skew += by_us;
+        if let Some(Some(sim_node)) = self.nodes.get_mut(index) {
+            sim_node.skew += by_us;
         }
     }
 
     /// A node.
     #[must_use]
     pub fn node(&self, index: usize) -> Option<&Node> {
-        self.seats.get(index)?.as_ref().map(|seat| &seat.node)
+        self.nodes.get(index)?.as_ref().map(|sim_node| &sim_node.node)
     }
 
-    /// A node, to tell it something.
+    /// A node, mutable.
     pub fn node_mut(&mut self, index: usize) -> Option<&mut Node> {
-        self.seats.get_mut(index)?.as_mut().map(|seat| &mut seat.node)
+        self.nodes.get_mut(index)?.as_mut().map(|sim_node| &mut sim_node.node)
     }
 
     /// Time since the start, in microseconds.
@@ -221,12 +222,12 @@ impl World {
         self.start
     }
 
-    fn push(&mut self, at: u64, event: Event) {
+    fn push(&mut self, at: u64, event: WorldEvent) {
         self.sequence += 1;
         self.events.push(Reverse((at, self.sequence, event)));
     }
 
-    /// Lets time pass until so long after the start.
+    /// Advances the simulation to this time after the start.
     pub fn run_until(&mut self, us: u64) {
         let end = self.start + us;
         while let Some(Reverse((at, _, _))) = self.events.peek()
@@ -239,43 +240,43 @@ impl World {
         self.now = end;
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: WorldEvent) {
         match event {
-            Event::Tick { node, run } => {
-                let Some(Some(seat)) = self.seats.get_mut(node) else { return };
-                if seat.run != run || !seat.alive || seat.next_tick != self.now {
+            WorldEvent::Tick { node, run } => {
+                let Some(Some(sim_node)) = self.nodes.get_mut(node) else { return };
+                if sim_node.run != run || !sim_node.alive || sim_node.next_tick != self.now {
                     return;
                 }
-                seat.node.on_tick(at(self.now, seat.skew));
-                let pause = if seat.busy_until > self.now { self.tick_us } else { self.quiet_tick_us };
+                sim_node.node.on_tick(at(self.now, sim_node.skew));
+                let pause = if sim_node.busy_until > self.now { self.tick_us } else { self.quiet_tick_us };
                 let next = self.now + pause;
-                seat.next_tick = next;
-                self.push(next, Event::Tick { node, run });
+                sim_node.next_tick = next;
+                self.push(next, WorldEvent::Tick { node, run });
                 self.carry_out(node);
             }
-            Event::Mail { to, from, lane, frame } => {
+            WorldEvent::Mail { to, from, lane, frame } => {
                 if lane == Lane::Ask {
                     self.wake(to);
                 }
-                let Some(Some(seat)) = self.seats.get_mut(to) else { return };
-                if seat.alive {
-                    seat.node.on_frame(at(self.now, seat.skew), &named(from), &frame);
+                let Some(Some(sim_node)) = self.nodes.get_mut(to) else { return };
+                if sim_node.alive {
+                    sim_node.node.on_frame(at(self.now, sim_node.skew), &named(from), &frame);
                     self.carry_out(to);
                 }
             }
-            Event::Request { counter } => self.request(counter),
+            WorldEvent::Request { counter } => self.request(counter),
         }
     }
 
-    /// Something happens at a node that it may have to wait for: it is told the time more often for a while.
+    /// Makes a node tick at the short interval for a while, because it may have to wait for answers.
     fn wake(&mut self, index: usize) {
         let (soon, until) = (self.now + self.tick_us, self.now + BUSY_US);
-        let Some(Some(seat)) = self.seats.get_mut(index) else { return };
-        seat.busy_until = until;
-        if seat.next_tick > soon {
-            seat.next_tick = soon;
-            let run = seat.run;
-            self.push(soon, Event::Tick { node: index, run });
+        let Some(Some(sim_node)) = self.nodes.get_mut(index) else { return };
+        sim_node.busy_until = until;
+        if sim_node.next_tick > soon {
+            sim_node.next_tick = soon;
+            let run = sim_node.run;
+            self.push(soon, WorldEvent::Tick { node: index, run });
         }
     }
 
@@ -287,12 +288,12 @@ impl World {
         self.sent.0 += frame.len() as u64;
         self.sent.1 += 1;
         for delay in self.network.arrivals(&mut self.random, lane, from, to) {
-            self.push(self.now + delay, Event::Mail { to, from, lane, frame: frame.to_vec() });
+            self.push(self.now + delay, WorldEvent::Mail { to, from, lane, frame: frame.to_vec() });
         }
     }
 }
 
-/// A true time as a clock that is so far off shows it.
+/// The true time as shown by a clock with this offset.
 fn at(us: u64, skew: i64) -> Timestamp {
     Timestamp::from_nanos(us.saturating_add_signed(skew).saturating_mul(1_000))
 }

@@ -1,4 +1,4 @@
-//! Clocks that differ, and clocks that step: windows are those of the mesh clock, which all nodes come to agree on.
+//! Clock offsets and clock steps: windows follow the mesh clock, on which all nodes converge.
 #![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::store::Key;
@@ -27,7 +27,7 @@ fn world(nodes: usize, seed: u64) -> World {
     world
 }
 
-/// Requests at all nodes in turn, twice the limit, until so many seconds after the start.
+/// Sends twice the limit to all nodes in turn until this many seconds after the start.
 fn load(world: &mut World, nodes: usize, limit: &Limit, until: u64) {
     let rate = 2.0 * f64::from(limit.requests()) / limit.period().length().as_secs_f64();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
@@ -40,7 +40,7 @@ fn load(world: &mut World, nodes: usize, limit: &Limit, until: u64) {
     }
 }
 
-/// What was missed in these seconds since the start, of what could have been admitted.
+/// Missed fraction of the admissible requests in these seconds.
 fn missed(world: &World, limit: &Limit, seconds: std::ops::Range<u64>) -> f64 {
     let period = limit.period().length().as_secs();
     let windows = (START + seconds.start).div_ceil(period)..(START + seconds.end) / period;
@@ -52,10 +52,10 @@ fn missed(world: &World, limit: &Limit, seconds: std::ops::Range<u64>) -> f64 {
 }
 
 fn over(world: &World) -> u64 {
-    world.tally(0).expect("it was added").most_over()
+    world.tally(0).expect("it was added").max_excess()
 }
 
-/// How a node sees the clock of another.
+/// The clock of a node as seen by another.
 fn seen(world: &World, by: usize, of: usize) -> Option<PeerClock> {
     let standing = world.node(by)?.standing(Timestamp::EPOCH);
     standing.clocks.into_iter().find(|clock| clock.id.as_str() == format!("n{of:03}"))
@@ -66,9 +66,9 @@ fn is_outlier(world: &World, node: usize, skew_us: i64) -> bool {
     world.node(node).expect("it runs").standing(Timestamp::from_nanos(us * 1_000)).is_outlier
 }
 
-/// Seen failing on: a clock moved away from the middle; a clock that is not moved at all (what is missed).
+// Fails when a clock moves away from the median, or does not move at all (missed requests).
 #[test]
-fn clocks_that_differ_admit_nothing_twice_and_once_they_are_moved_hardly_miss_anything() {
+fn clock_offsets_admit_nothing_twice_and_converge() {
     for nodes in [3, 10] {
         for (skew, seconds) in [(200_000, 10), (-200_000, 10), (2_000_000, 50), (-2_000_000, 50)] {
             for limit in limits() {
@@ -87,11 +87,11 @@ fn clocks_that_differ_admit_nothing_twice_and_once_they_are_moved_hardly_miss_an
     }
 }
 
-/// What a node holds of the last window by its own clock is nothing by the mesh clock, which has gone on to the next.
-///
-/// Seen failing on: decisions with what is held that go by the node's own clock.
+// By its own clock a node has allowance of the last window; by the mesh clock the next one is running.
+//
+// Fails when decisions from allowance use the node's own clock.
 #[test]
-fn decisions_with_what_is_held_go_by_the_mesh_clock() {
+fn decision_from_allowance_uses_the_mesh_clock() {
     let mut world = world(3, 12);
     world.step_clock(2, -200_000);
     let counter = world.add_limit(KEY, Limit::fixed_window(90, Period::SECOND));
@@ -107,9 +107,9 @@ fn decisions_with_what_is_held_go_by_the_mesh_clock() {
     assert_eq!(over(&world), 0);
 }
 
-/// Seen failing on: an outlier that is anybody who hears one.
+// Fails when a node that sees an outlier considers itself one.
 #[test]
-fn a_clock_that_is_an_hour_off_has_no_part_in_short_windows_and_all_say_so() {
+fn clock_an_hour_off_is_excluded_from_short_windows() {
     for nodes in [3, 10] {
         for skew in [3_600 * 1_000_000, -3_600 * 1_000_000_i64] {
             for limit in limits() {
@@ -129,12 +129,11 @@ fn a_clock_that_is_an_hour_off_has_no_part_in_short_windows_and_all_say_so() {
     }
 }
 
-/// In a window that both are in the owner does not lend to the one whose clock is off; and an owner whose clock is off is
-/// out of reach for the others.
-///
-/// Seen failing on: no quarantine.
+// The owner grants nothing to a member whose clock is off, and others do not ask an owner whose clock is off.
+//
+// Fails without quarantine.
 #[test]
-fn whose_clock_is_off_by_more_than_a_quarter_of_a_window_is_neither_lent_to_nor_asked() {
+fn node_a_quarter_window_off_is_neither_granted_to_nor_asked() {
     for (off, shared) in [(4_000_000, false), (1_000_000, true)] {
         for who in 0..3 {
             let mut world = world(3, 11);
@@ -156,11 +155,9 @@ fn whose_clock_is_off_by_more_than_a_quarter_of_a_window_is_neither_lent_to_nor_
     }
 }
 
-/// A day's limit is shared with a clock that is an hour off: all of it is admitted, wherever it is asked for.
-///
-/// Seen failing on: a quarantine for windows of any length.
+// Fails when the quarantine applies to windows of any length.
 #[test]
-fn a_clock_that_is_an_hour_off_has_its_part_in_a_days_limit() {
+fn clock_an_hour_off_shares_a_daily_limit() {
     let mut world = world(3, 7);
     world.step_clock(2, 3_600 * 1_000_000);
     let limit = Limit::fixed_window(90, Period::DAY);
@@ -173,9 +170,9 @@ fn a_clock_that_is_an_hour_off_has_its_part_in_a_days_limit() {
     assert_eq!(world.tally(0).expect("it was added").admitted, 90);
 }
 
-/// Seen failing on: a step back that decisions follow.
+// Fails when decisions follow a clock that is set back.
 #[test]
-fn clocks_that_step_admit_nothing_twice_and_come_together_again() {
+fn clock_steps_admit_nothing_twice_and_converge() {
     for nodes in [3, 10] {
         for seed in 0..4 {
             let limit = limits()[usize::try_from(seed % 3).expect("small")];
@@ -196,9 +193,9 @@ fn clocks_that_step_admit_nothing_twice_and_come_together_again() {
     }
 }
 
-/// Seen failing on: times of waiting by a clock that steps: the request waited for half a minute, or an hour.
+// Fails when timeouts use a clock that is set back: the request waited for half a minute, or an hour.
 #[test]
-fn a_request_waits_no_longer_because_its_clock_is_set_back() {
+fn clock_set_back_does_not_delay_a_request() {
     for back in [30_000_000_i64, 3_600_000_000] {
         let mut world = world(3, 8);
         let counter = world.add_limit(KEY, Limit::fixed_window(5, Period::MINUTE));
@@ -214,9 +211,9 @@ fn a_request_waits_no_longer_because_its_clock_is_set_back() {
     }
 }
 
-/// Seen failing on: pages that are swept as soon as a clock shows that they are over.
+// Fails when counter windows are removed as soon as a clock shows that they have ended.
 #[test]
-fn a_clock_that_leaps_for_a_moment_opens_no_window_twice() {
+fn momentary_clock_leap_opens_no_window_twice() {
     for limit in [Limit::fixed_window(300, Period::HOUR), Limit::fixed_window(300, Period::MINUTE)] {
         let mut world = world(3, 9);
         let counter = world.add_limit(KEY, limit);
@@ -241,9 +238,9 @@ fn a_clock_that_leaps_for_a_moment_opens_no_window_twice() {
     }
 }
 
-/// Seen failing on: a bucket that earns by a clock that is being moved forward (too many).
+// Fails when a bucket refills by a clock that is being moved forward.
 #[test]
-fn a_bucket_earns_nothing_for_a_clock_that_is_moved_forward() {
+fn bucket_does_not_refill_for_a_clock_moved_forward() {
     for behind in [200_000, 1_500_000] {
         for owner in 0..3 {
             let mut world = world(3, 10);

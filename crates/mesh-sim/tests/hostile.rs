@@ -1,5 +1,4 @@
-//! A peer that has a certificate and means harm: bytes of all kinds, frames that were changed on
-//! their way, an owner that grants what there is not, a member that returns what it never had.
+//! Malicious peers with a valid certificate: arbitrary bytes, corrupted frames, false grants and false returns.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
 mod common {
@@ -10,7 +9,7 @@ use common::request::decide;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, Output, Ticket};
-use hivemind_mesh_sim::{Forger, Random, hostile_frames, seated};
+use hivemind_mesh_sim::{FrameMutator, Random, hostile_frames, seated};
 
 const MOST_KEYS: usize = 50;
 
@@ -26,7 +25,7 @@ fn key_of(key: u64) -> Key {
     Key::from_bits(key, key.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// The decisions that were waited for and passed, and the frames that go out.
+/// Takes the admitted decisions that waited, and the outgoing frames.
 fn drain(node: &mut Node) -> (Vec<Ticket>, Vec<(NodeId, Vec<u8>)>) {
     let (mut passed, mut frames) = (Vec::new(), Vec::new());
     for output in node.outputs() {
@@ -39,12 +38,12 @@ fn drain(node: &mut Node) -> (Vec<Ticket>, Vec<(NodeId, Vec<u8>)>) {
     (passed, frames)
 }
 
-/// Frames of a real exchange, changed here and there, come from one of three members all the time. It saw neither an
-/// owner's word taken for any number nor a return of more than was had: bytes that fit are rare. The next test is for that.
-///
-/// Seen failing on: a grant that is not debited.
+// One of three members sends randomly corrupted frames of a real exchange. Valid ones are rare, so the next test covers
+// false numbers.
+//
+// Fails when a grant is not debited.
 #[test]
-fn a_hostile_peer_neither_breaks_a_node_nor_makes_it_admit_more_than_the_limit() {
+fn corrupted_frames_cause_no_panic_and_no_over_admission() {
     for seed in 0..60 {
         let mut random = Random::new(seed);
         let mut nodes = nodes();
@@ -79,7 +78,7 @@ fn a_hostile_peer_neither_breaks_a_node_nor_makes_it_admit_more_than_the_limit()
                     }
                 }
             }
-            // n002 is the hostile one.
+            // n002 is the hostile peer.
             if let Some(frame) = seen.get(usize::try_from(random.below(seen.len() as u64)).expect("small")) {
                 let mut frame = frame.clone();
                 for _ in 0..=random.below(4) {
@@ -97,25 +96,29 @@ fn a_hostile_peer_neither_breaks_a_node_nor_makes_it_admit_more_than_the_limit()
         for key in 0..4 {
             let of = |node: usize| admitted[node].get(&key).copied().unwrap_or(0);
             let owner = nodes[0].view().expect("seated").owner(key_of(key)).expect("an owner").id.clone();
-            let is_liars = owner == nodes[2].member().id;
-            let all = if is_liars { of(0).max(of(1)) } else { of(0) + of(1) };
+            let is_malicious = owner == nodes[2].member().id;
+            let all = if is_malicious { of(0).max(of(1)) } else { of(0) + of(1) };
             assert!(all <= most, "seed {seed}, key {key}: {admitted:?} of {most}");
         }
         assert!(nodes[..2].iter().all(|node| node.standing(start()).keys <= MOST_KEYS));
     }
 }
 
-/// For how long the liar goes on.
+/// How long the malicious member sends.
 const LASTS_MS: u64 = 2_700;
 
-/// Three nodes, of which the last one forges what it says, number by number. Says what each node admitted of each key.
-fn forged(seed: u64, limit: &Limit, all: bool) -> (Vec<Node>, Vec<std::collections::BTreeMap<u64, u64>>) {
+/// Runs three nodes, of which the last sends mutated frames. Returns the admissions of each node by key.
+fn run_with_mutated_frames(
+    seed: u64,
+    limit: &Limit,
+    all: bool,
+) -> (Vec<Node>, Vec<std::collections::BTreeMap<u64, u64>>) {
     let mut random = Random::new(seed);
     let mut nodes = nodes();
     let mut admitted = vec![std::collections::BTreeMap::<u64, u64>::new(); 3];
     let mut open = std::collections::BTreeMap::new();
-    let mut forgers = [Forger::default(), Forger::default()];
-    let liar = nodes[2].member().id.clone();
+    let mut mutators = [FrameMutator::default(), FrameMutator::default()];
+    let malicious = nodes[2].member().id.clone();
     for step in 0..LASTS_MS / 3 {
         let now = Timestamp::from_nanos(start().as_nanos() + step * 3_000_000);
         let index = usize::try_from(random.below(3)).expect("small");
@@ -141,31 +144,30 @@ fn forged(seed: u64, limit: &Limit, all: bool) -> (Vec<Node>, Vec<std::collectio
                     Output::Send { to, frame, .. } => {
                         let to = nodes.iter().position(|node| node.member().id == to).expect("one of three");
                         if from == 2 {
-                            forgers[to].read(&frame);
+                            mutators[to].read(&frame);
                         }
                         nodes[to].on_frame(now, &name, &frame);
                     }
                 }
             }
         }
-        for (to, forger) in forgers.iter().enumerate() {
-            if let Some(frame) = forger.forge(&mut random, all) {
-                nodes[to].on_frame(now, &liar, &frame);
+        for (to, mutator) in mutators.iter().enumerate() {
+            if let Some(frame) = mutator.mutate(&mut random, all) {
+                nodes[to].on_frame(now, &malicious, &frame);
             }
         }
     }
     (nodes, admitted)
 }
 
-/// Whatever a member says of its totals, asks for or returns: of a counter that an honest node owns, the honest ones
-/// together admit no more than the limit; of one that the liar owns, none of them admits more alone. Its refunds, by an
-/// ask or as a total, are those of an honest member here: what others spent may be given back by whoever has a
-/// certificate (decision 013), and then it may be admitted again.
-///
-/// Seen failing on: a return of more than the member ever had; sums of members' totals that overflow; a second page of a
-/// bucket, for whatever window a frame says that it is in.
+// Regardless of a member's false totals, asks and returns: honest nodes together admit no more than the limit of a
+// counter that an honest node owns, and each of them no more than the limit of a counter that the malicious member owns.
+// Refunds are valid here, because every member may refund spending of others (decision 013), which is admitted again.
+//
+// Fails when a member returns more than it ever had, when sums of totals overflow, or when a frame creates a second
+// counter window of a bucket.
 #[test]
-fn a_member_that_lies_makes_no_rights_from_nothing_for_an_honest_nodes_ledger() {
+fn false_totals_create_no_allowance_in_an_honest_ledger() {
     let bucket = |rate: u32, burst: u32| {
         Limit::token_bucket(Rate::per_second(rate).expect("a rate"), burst).expect("a bucket")
     };
@@ -178,7 +180,7 @@ fn a_member_that_lies_makes_no_rights_from_nothing_for_an_honest_nodes_ledger() 
             4 => bucket(2, 40),
             _ => bucket(2, 5),
         };
-        let (nodes, admitted) = forged(seed, &limit, false);
+        let (nodes, admitted) = run_with_mutated_frames(seed, &limit, false);
         let earned = if matches!(limit, Limit::TokenBucket(_)) { LASTS_MS.div_ceil(500) } else { 0 };
         let most = u64::from(limit.burst()) + earned;
         let mut used = 0;
@@ -196,21 +198,21 @@ fn a_member_that_lies_makes_no_rights_from_nothing_for_an_honest_nodes_ledger() 
     }
 }
 
-/// The same liar that also tells of views, refunds and forgets: nothing panics, and no node grows past its bounds.
-///
-/// Seen failing on: sums of members' totals that overflow.
+// The malicious member also sends views, refunds and resets.
+//
+// Fails when sums of members' totals overflow.
 #[test]
-fn a_member_that_says_anything_at_all_makes_no_node_grow_past_its_bounds() {
+fn arbitrary_items_of_a_member_keep_nodes_bounded() {
     for seed in 0..60 {
         let limit = match seed % 3 {
             0 => Limit::sliding_window(40, Period::HOUR),
             1 => Limit::fixed_window(60, Period::SECOND),
             _ => Limit::token_bucket(Rate::per_second(30).expect("a rate"), 60).expect("a bucket"),
         };
-        let (nodes, _) = forged(seed, &limit, true);
+        let (nodes, _) = run_with_mutated_frames(seed, &limit, true);
         for node in &nodes[..2] {
             assert!(node.standing(start()).keys <= MOST_KEYS, "seed {seed}");
-            // All that it keeps, written out: dictionaries, motions, views, accounts, asks.
+            // Its whole state as text: interners, proposals, views, accounts and asks.
             let size = format!("{node:?}").len();
             assert!(size < 1_000_000, "seed {seed}: a node takes {size} characters to write out");
         }
@@ -218,7 +220,7 @@ fn a_member_that_says_anything_at_all_makes_no_node_grow_past_its_bounds() {
 }
 
 #[test]
-fn noise_is_counted_and_nothing_else() {
+fn noise_is_counted_and_changes_nothing() {
     let mut nodes = nodes();
     let mut random = Random::new(9);
     let from = nodes[2].member().id.clone();
@@ -231,13 +233,13 @@ fn noise_is_counted_and_nothing_else() {
     assert!(standing.unreadable > 19_000 && standing.keys == 0, "{standing:?}");
 }
 
-/// What `fuzz/fuzz_targets/mesh_frame.rs` does with better bytes than these.
+// `fuzz/fuzz_targets/mesh_frame.rs` does the same with better input.
 #[test]
-fn bytes_as_frames_of_a_peer_do_no_harm() {
+fn arbitrary_frames_of_a_peer_do_no_harm() {
     let mut random = Random::new(3);
     for _ in 0..2_000 {
         let length = random.below(120);
-        // A version, flags and small numbers at first, so that some of it is read.
+        // Version, flags and small numbers come first, so that some frames are decoded.
         let mut bytes = vec![u8::try_from(length / 2).expect("small"), 1, 2, 1, 1];
         bytes.extend((0..length).map(|_| {
             u8::try_from(random.below(if length.is_multiple_of(2) { 256 } else { 8 })).expect("a byte")

@@ -1,18 +1,18 @@
 //! Every order of events of three nodes within small bounds: two windows, two views, a crash.
 
-use hivemind_mesh_sim::{Change, Model};
+use hivemind_mesh_sim::{MembershipChange, ModelCheck};
 
-/// In every state: what was admitted of a window, and what all nodes together could still spend of it, is at most
-/// its limit. Across views too.
+/// In every state, the admissions of a window and the allowance of all nodes together are at most its limit, also across
+/// views.
 ///
-/// Seen failing on: a return without its debit; a grant for another window applied to this one; rights carried over
-/// into the next window; grants added up; a grant that is not debited; a new run with the old one's share, with a
-/// grant to it, or with its counter; a counter that changes hands and begins anew; windows begun past an open vote.
-fn holds(change: Change) {
+/// Fails when a return is not debited, a grant is applied to another window, allowance is carried over into the next
+/// window, grants are added up or not debited, a new generation has the share, the grant or the counter of the previous
+/// one, a counter with a new owner starts empty, or windows start during an open vote.
+fn holds(change: MembershipChange) {
     let long = std::env::var_os("HIVEMIND_LONG").is_some();
-    let models = if long { Model::deep() } else { Model::quick() };
+    let models = if long { ModelCheck::deep() } else { ModelCheck::quick() };
     for model in models.into_iter().filter(|model| model.change == change) {
-        let searched = Model { most_states: 8_000_000, ..model }.search();
+        let searched = ModelCheck { max_states: 8_000_000, ..model }.search();
         assert_eq!(searched.broken, None, "{model:?}");
         assert!(searched.complete || long, "{model:?} was not searched to its end: {searched:?}");
         assert!(searched.states > 100, "{model:?} has hardly any states: {searched:?}");
@@ -20,16 +20,16 @@ fn holds(change: Change) {
 }
 
 #[test]
-fn no_order_of_events_makes_three_nodes_hold_more_than_the_limit() {
-    holds(Change::None);
+fn no_event_order_exceeds_the_limit_on_three_nodes() {
+    holds(MembershipChange::None);
 }
 
 #[test]
-fn no_order_of_events_makes_them_hold_more_while_one_joins_and_takes_the_counter_over() {
-    holds(Change::Join);
+fn no_event_order_exceeds_the_limit_while_a_new_owner_joins() {
+    holds(MembershipChange::Join);
 }
 
 #[test]
-fn no_order_of_events_makes_them_hold_more_while_the_owner_leaves() {
-    holds(Change::Leave);
+fn no_event_order_exceeds_the_limit_while_the_owner_leaves() {
+    holds(MembershipChange::Leave);
 }

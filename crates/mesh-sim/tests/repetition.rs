@@ -1,4 +1,4 @@
-//! Healing and repetition never count twice: what was said once may come again, late and in any order.
+//! Repeated frames: late, in any order, and several times, they never count twice.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
 mod common {
@@ -18,10 +18,10 @@ fn start() -> Timestamp {
     Timestamp::from_millis(1_700_006_400_000)
 }
 
-/// Nodes whose frames are delivered at once, and kept.
+/// Nodes whose frames are delivered immediately, and recorded.
 struct Exchange {
     nodes: Vec<Node>,
-    /// (from, to, frame), all that was ever sent.
+    /// All sent frames, as (from, to, frame).
     sent: Vec<(NodeId, usize, Vec<u8>)>,
     admitted: u64,
 }
@@ -75,15 +75,15 @@ impl Exchange {
     }
 }
 
-/// Everything that was ever sent comes to a node again, some of it often, in any order: it holds what it held.
+// All sent frames arrive again, repeatedly and in random order.
 #[test]
-fn what_is_heard_again_in_any_order_changes_nothing() {
+fn repeated_frames_in_any_order_change_nothing() {
     let tag = start().as_nanos() / 60_000_000_000;
     for seed in 0..80 {
         let mut random = Random::new(seed);
         let limit = Limit::fixed_window([9, 61][usize::try_from(seed % 2).expect("small")], Period::MINUTE);
         let mut exchange = Exchange::new(4);
-        // Few enough asks that each is remembered.
+        // Few asks, so each is remembered.
         let requests = 10 + random.below(60);
         for request in 0..requests {
             let now = start().saturating_add(Duration::from_millis(request * 40));
@@ -102,7 +102,7 @@ fn what_is_heard_again_in_any_order_changes_nothing() {
         }
         let again: Vec<u64> =
             exchange.nodes.iter().map(|node| node.spendable((KEY, &limit, tag), now)).collect();
-        // What is recalled once more goes back: a right may move to its owner, none may come from nowhere.
+        // A repeated recall may return allowance to the owner, but must not create any.
         let (before, after) = (held.iter().sum::<u64>(), again.iter().sum::<u64>());
         assert!(after <= before, "seed {seed}, {limit}: {held:?} became {again:?}");
         exchange.tick(now.saturating_add(Duration::from_millis(200)));
@@ -116,11 +116,9 @@ fn what_is_heard_again_in_any_order_changes_nothing() {
     }
 }
 
-/// The network brings every frame twice, and nothing is spent twice.
-///
-/// Seen failing on: an ask that is served each time it comes.
+// Fails when an ask is served each time it arrives.
 #[test]
-fn an_ask_that_comes_twice_is_served_once() {
+fn repeated_ask_is_served_once() {
     for lend_ahead in [false, true] {
         let network = Network { duplication: 1_000, ..Network::default() };
         let mut world = World::new(5, network, MeshOptions { lend_ahead, ..MeshOptions::default() }, 0);
@@ -136,10 +134,10 @@ fn an_ask_that_comes_twice_is_served_once() {
     }
 }
 
-/// A member that was silent for long has forgotten its account of a bucket and is given another. What it said of
-/// the first one comes late: it must not be taken for what it says of the second.
+// A member that was silent for long has dropped its account of a bucket and received another. Late totals of the first
+// account must not count for the second.
 #[test]
-fn totals_of_an_account_that_is_over_are_not_heard() {
+fn totals_of_a_closed_account_are_ignored() {
     let limit = Limit::token_bucket(Rate::per_second(1).expect("a rate"), 60).expect("a bucket");
     let mut exchange = Exchange::new(3);
     let owner = exchange.owner();
@@ -150,7 +148,7 @@ fn totals_of_an_account_that_is_over_are_not_heard() {
     }
     exchange.tick(at(500));
     let first = exchange.sent.clone();
-    // Long enough to be forgotten, with nothing asked for.
+    // Long enough for the account to be dropped, without requests.
     let late = 900_000;
     for millis in (1_000..=late).step_by(250) {
         exchange.tick(at(millis));

@@ -1,5 +1,4 @@
-//! Refunds, debits and refused hits that are for another node to count: lost, repeated and overtaken
-//! frames neither lose nor double them.
+//! Refunds, debits and refused hits that another node counts: lost, repeated and reordered frames neither lose nor double them.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
 mod common {
@@ -11,7 +10,7 @@ use hivemind_core::store::{Charge, Key, OnRefusal, Op, Parts, Verdicts};
 use hivemind_core::{Cost, Limit, Period, Rate};
 use hivemind_mesh::MeshOptions;
 
-/// A network that loses and repeats 300 of a thousand frames.
+/// A network that loses and duplicates 300 frames per thousand.
 fn bad(seed: u64) -> Three {
     Three::new(seed, &MeshOptions::default(), (300, 300))
 }
@@ -21,7 +20,7 @@ impl Three {
         self.decide(node, &[charge], OnRefusal::default()).0
     }
 
-    /// What the counter's owner says is left, once the network is well again and all is told.
+    /// The remaining amount at the owner, after the network recovered and all updates arrived.
     fn left_at_owner(&mut self, charge: Charge<'_>) -> u64 {
         (self.loss, self.twice) = (0, 0);
         self.pass(1_000);
@@ -33,7 +32,7 @@ fn charge(key: Key, limit: &Limit, op: Op) -> Charge<'_> {
     Charge { op, ..Charge::spend(key, Parts { domain: "", entries: &[] }, limit) }
 }
 
-/// Limits of which the owner lends nothing at first, and one that earns next to nothing meanwhile.
+/// Limits of which the owner grants nothing initially, and a bucket with a negligible refill.
 fn limits() -> [Limit; 3] {
     let slow = Rate::new(1, Period::YEAR).expect("a rate");
     [
@@ -43,10 +42,10 @@ fn limits() -> [Limit; 3] {
     ]
 }
 
-/// Seen failing on: a debit that is sent once; a debit that is added instead of the larger total taken; a report
-/// that is not repeated until it is confirmed.
+// Fails when a debit is sent once, when debits are added instead of taking the larger total, or when a report is not
+// repeated until it is acknowledged.
 #[test]
-fn a_debit_for_the_owner_is_neither_lost_nor_doubled() {
+fn debit_for_the_owner_is_neither_lost_nor_doubled() {
     for seed in 0..60 {
         for limit in limits() {
             let mut three = bad(seed);
@@ -61,11 +60,11 @@ fn a_debit_for_the_owner_is_neither_lost_nor_doubled() {
     }
 }
 
-/// The owner has spent 5; others give back 3 of them.
-///
-/// Seen failing on: a refund that is sent once; a refund that is added instead of the larger total taken.
+// The owner has spent 5, and others refund 3 of them.
+//
+// Fails when a refund is sent once, or when refunds are added instead of taking the larger total.
 #[test]
-fn a_refund_for_the_owner_is_neither_lost_nor_doubled() {
+fn refund_for_the_owner_is_neither_lost_nor_doubled() {
     for seed in 0..60 {
         for limit in limits() {
             let mut three = bad(seed);
@@ -83,11 +82,11 @@ fn a_refund_for_the_owner_is_neither_lost_nor_doubled() {
     }
 }
 
-/// Nobody spent anything, and all rights but one node's are elsewhere: a refund brings nothing into being.
-///
-/// Seen failing on: an owner that gives back what it lent.
+// Nothing was spent, and other nodes have almost all allowance.
+//
+// Fails when an owner refunds what it granted.
 #[test]
-fn a_refund_of_what_nobody_spent_is_worth_nothing() {
+fn refund_of_unspent_hits_adds_nothing() {
     let limit = Limit::fixed_window(300, Period::DAY);
     let mut three = bad(1);
     let key = three.key(1);
@@ -103,9 +102,9 @@ fn a_refund_of_what_nobody_spent_is_worth_nothing() {
     assert_eq!(passed, 300);
 }
 
-/// Seen failing on: refused hits that the owner hears of and does not show.
+// Fails when a peek does not show refused hits of other nodes.
 #[test]
-fn hits_that_were_refused_elsewhere_are_seen_by_a_peek_at_the_owner() {
+fn peek_at_the_owner_shows_hits_refused_elsewhere() {
     let limit = Limit::fixed_window(25, Period::DAY);
     for seed in 0..20 {
         let mut three = bad(seed);
@@ -114,7 +113,7 @@ fn hits_that_were_refused_elsewhere_are_seen_by_a_peek_at_the_owner() {
         let some = Charge { cost: Cost::new(4), ..charge(key, &limit, Op::Spend) };
         assert!(!three.decide_one(1, large).committed);
         assert_eq!(three.left_at_owner(some), 0, "seed {seed}: what was refused counts, and it is seen");
-        // What may be admitted is another matter: the limit, less what was.
+        // The admissible amount is the limit less the admissions.
         assert!(three.decide_one(0, some).committed);
     }
 }

@@ -1,4 +1,4 @@
-//! Each limit of a request is shared as its own rule says, whatever the others beside it do.
+//! Sharing of each limit of a request by its own rule, regardless of the other limits.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
 mod common {
@@ -16,7 +16,7 @@ fn sound(options: &MeshOptions) -> Three {
 
 impl Three {
     fn decide_all(&mut self, node: usize, batch: &[Charge<'_>]) -> (Verdicts, bool) {
-        // What refusals count as is another test's.
+        // Counting of refusals has its own test.
         self.decide(node, batch, OnRefusal::CountNone)
     }
 
@@ -30,12 +30,12 @@ fn charge(key: Key, limit: &Limit, consistency: Consistency) -> Charge<'_> {
     Charge { sharing, ..Charge::spend(key, Parts { domain: "", entries: &[] }, limit) }
 }
 
-/// Seen failing on: every charge that follows the node's own setting.
+// Fails when every charge follows the node's setting.
 #[test]
-fn two_rules_of_one_request_are_shared_each_in_its_own_way() {
+fn two_rules_of_one_request_are_shared_separately() {
     use Consistency::{Bounded, Eventual, Exact, Local};
     let limit = Limit::fixed_window(5, Period::HOUR);
-    // Whether the request waits for the owner, and whether it passes, at a node that holds no rights.
+    // Whether the request waits for the owner, and whether it is admitted, at a node without allowance.
     for (ways, waits, passes) in [
         ([Exact, Exact], true, true),
         ([Exact, Eventual], true, true),
@@ -55,9 +55,9 @@ fn two_rules_of_one_request_are_shared_each_in_its_own_way() {
     }
 }
 
-/// Seen failing on: a bounded miss that asks for nothing, because it is doomed itself.
+// Fails when a refused bounded request does not ask for allowance.
 #[test]
-fn a_bounded_limit_refuses_at_first_and_passes_once_rights_have_come() {
+fn bounded_limit_refuses_until_allowance_arrives() {
     let mut three = sound(&MeshOptions::default());
     let buckets = Limit::token_bucket(Rate::per_second(1).expect("a rate"), 6).expect("a bucket");
     for (number, limit) in [(1, Limit::fixed_window(5, Period::HOUR)), (2, buckets)] {
@@ -68,9 +68,9 @@ fn a_bounded_limit_refuses_at_first_and_passes_once_rights_have_come() {
     }
 }
 
-/// Seen failing on: a batch that is decided alone altogether, as soon as one of its counters is.
+// Fails when a whole batch is decided locally because one of its counters is.
 #[test]
-fn a_counter_that_is_not_shared_takes_nothing_from_the_limits_beside_it() {
+fn local_counter_spends_nothing_of_shared_limits() {
     let (few, many) = (Limit::fixed_window(4, Period::HOUR), Limit::fixed_window(1_000, Period::HOUR));
     for (alone, max_keys) in [(Consistency::Local, 100), (Consistency::Exact, 1)] {
         let mut three = sound(&MeshOptions { max_keys, ..MeshOptions::default() });
@@ -81,7 +81,7 @@ fn a_counter_that_is_not_shared_takes_nothing_from_the_limits_beside_it() {
         });
         assert_eq!(passed.count(), 4, "{alone:?}");
     }
-    // And the other way round: what refuses here alone spends nothing there.
+    // And vice versa: a refusal of the local counter spends nothing of the shared one.
     let mut three = sound(&MeshOptions::default());
     let keys = [three.key(1), three.key(2)];
     for _ in 0..10 {
@@ -92,15 +92,15 @@ fn a_counter_that_is_not_shared_takes_nothing_from_the_limits_beside_it() {
     three.pass(200);
     let (verdicts, _) = three.decide_all(0, &[peek]);
     let here = verdicts.each()[0].available;
-    // What the owner has and what others started with and did not spend.
+    // The allowance of the owner, and unspent shares of others.
     assert_eq!(here, 1_000 - 2 * 333, "the owner's own part is untouched");
     let (verdicts, _) = three.decide_all(1, &[peek]);
     assert_eq!(verdicts.each()[0].available, 333 - 4);
 }
 
-/// Seen failing on: the node's setting in the place of the rule's.
+// Fails when the node's setting replaces the rule's.
 #[test]
-fn each_rule_says_what_holds_while_its_owner_cannot_be_reached() {
+fn each_rule_applies_its_own_on_unreachable() {
     let limit = Limit::fixed_window(6, Period::HOUR);
     for (policy, passed) in
         [(OnUnreachable::Refuse, 0), (OnUnreachable::Share, 2), (OnUnreachable::Admit, 20)]
@@ -118,9 +118,9 @@ fn each_rule_says_what_holds_while_its_owner_cannot_be_reached() {
     }
 }
 
-/// Seen failing on: what was ever spent of a bucket, compared with its burst.
+// Fails when the total ever spent of a bucket is compared with its burst.
 #[test]
-fn an_eventual_bucket_earns_and_an_eventual_window_slides() {
+fn eventual_bucket_refills_and_eventual_window_slides() {
     let bucket = Limit::token_bucket(Rate::per_second(10).expect("a rate"), 5).expect("a bucket");
     let sliding = Limit::sliding_window(5, Period::SECOND);
     for limit in [bucket, sliding] {
@@ -132,7 +132,7 @@ fn an_eventual_bucket_earns_and_an_eventual_window_slides() {
             passed += u32::from(three.passes(round % 3, &batch));
             three.pass(50);
         }
-        // Ten seconds of rounds: 5 and 10 a second, or 5 a second and what the first window allows.
+        // Ten seconds: 5 and 10 per second, or 5 per second and the first window.
         let (least, most) = if limit == bucket { (95, 110) } else { (40, 60) };
         assert!((least..=most).contains(&passed), "{passed} on {limit}");
     }

@@ -20,17 +20,18 @@ mod telemetry;
 mod traces;
 mod upgrade;
 
-use crate::config::{Loaded, Settings};
-use crate::health::{self, Health};
-use crate::mesh::RunningMesh;
 use crate::reload::Configuration;
-use crate::ruleset::Ruleset;
-use crate::service::Service;
-use crate::storage::{self, Opened, Storage};
+use crate::settings::Loaded;
+use crate::settings::Settings;
 use anyhow::Context;
 pub(crate) use handover::{Predecessor, take_over};
 use hivemind_core::store::KeySeed;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_engine::health::{self, Health};
+use hivemind_engine::mesh::RunningMesh;
+use hivemind_engine::ruleset::Ruleset;
+use hivemind_engine::service::Service;
+use hivemind_engine::storage::{self, Opened, Storage};
 use hivemind_telemetry::Stats;
 use hivemind_telemetry::logging::RunningLog;
 use hivemind_telemetry::otlp;
@@ -104,7 +105,8 @@ pub(crate) async fn run(
         health.configuration_loaded(Vec::new());
     }
     tokio::spawn(health::watch_clock(Arc::clone(&health)));
-    let Opened { storage, mesh } = storage::open(settings, &health).await?;
+    let Opened { storage, mesh } =
+        storage::open(&settings.rate_limiting, &settings.storage, settings.mesh.as_ref(), &health).await?;
     let trace_pipeline = TracePipeline::create(settings, &stats)?;
     let (kept_in, counted_in) = (Arc::clone(&storage), Arc::clone(&stats));
     let service = Service::new(Ruleset::default(), kept_in, seed, options(settings), counted_in)
@@ -114,7 +116,7 @@ pub(crate) async fn run(
     let rules = load_initial_rules(settings, &service, &health)?;
     if let Some(mesh) = &mesh {
         service.with_rules(|rules| mesh.rules_are(rules));
-        settings.gateway.iter().for_each(|gateway| mesh.gateway_is(&gateway.routing));
+        settings.gateway.iter().for_each(|gateway| mesh.gateway_is(gateway.routing.limits_text()));
     }
     file_limit::raise(settings);
     let listeners = Listeners::open(settings, sockets).await?;

@@ -3,15 +3,17 @@
 
 mod child;
 mod load;
+mod rules;
 mod scene;
 mod table;
 
-use crate::mesh::certs::{Authority, Term};
-use crate::mesh::name::CertifiedName;
 use anyhow::Context;
 use child::Child;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_engine::mesh::certs::{Authority, Term};
+use hivemind_engine::mesh::name::CertifiedName;
 use load::{Load, Second};
+pub(crate) use rules::demo_rules;
 use scene::Scene;
 use std::io::IsTerminal;
 use std::time::Duration;

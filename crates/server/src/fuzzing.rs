@@ -10,34 +10,22 @@
 #[cfg(test)]
 mod tests;
 
-use crate::admin::answer_json;
-use crate::config::parse_rules;
-use crate::front::rls::{DecodedRequest, RateLimitService};
-use crate::front::websocket::scan;
-use crate::proto::envoy::service::ratelimit::v3::{
-    RateLimitRequest, RateLimitResponse, rate_limit_response::Code,
-};
-use crate::replay::{AccessLog, Engine, Lines, Recorded};
-use crate::ruleset::Ruleset;
-use crate::service::{Asked, HeaderNames, Options, Service};
-use crate::storage::Storage;
+use hivemind_admin::answer_json;
 use hivemind_config::problem::Problem;
-use hivemind_core::store::{KeySeed, MemoryStore, OnRefusal, StoreOptions};
+use hivemind_core::store::OnRefusal;
 use hivemind_core::{Clock, Descriptor, Matcher, SystemClock};
+use hivemind_engine::replay::{AccessLog, Engine, Lines, Recorded};
+use hivemind_engine::rule_files::parse_rules;
+use hivemind_engine::ruleset::Ruleset;
+use hivemind_engine::service::Asked;
+use hivemind_engine::testing::{EVERY_KEY, options, service, store};
+use hivemind_envoy::rls::RateLimitService;
+pub use hivemind_envoy::testing::{rls_codec, rls_request};
+use hivemind_gateway::websocket::scan;
 use hivemind_telemetry::Frontend;
-use hivemind_telemetry::{Stats, exposition};
-use prost::Message;
+use hivemind_telemetry::exposition;
 use std::pin::pin;
-use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
-
-const RULES: &str = include_str!("../../../fuzz/seeds/rule_file/every_key.yaml");
-
-static RULESET: LazyLock<Ruleset> = LazyLock::new(|| match parse_rules("rules", RULES) {
-    Ok(loaded) => loaded.ruleset,
-    Err(problems) => panic!("{problems}"),
-});
 
 /// Bytes as a rule file: the result is usable rules, or printable problems.
 pub fn rule_file(bytes: &[u8]) {
@@ -78,73 +66,18 @@ fn ask_each_rule(ruleset: Ruleset) {
             now: SystemClock.now(),
             frontend: Frontend::Grpc,
         };
-        let statuses = service.0.decide_at_once(&asked, None, |answer| answer.statuses.len());
+        let statuses = service.decide_at_once(&asked, None, |answer| answer.statuses.len());
         assert_eq!(statuses, Some(1));
-        service.0.with_rules(|rules| {
+        service.with_rules(|rules| {
             assert_eq!(rules.explain(&domain, &entries).steps.len(), entries.len(), "{domain} {entries:?}");
         });
     }
-    assert!(exposition(&service.0.stats().families(store().occupancy())).ends_with('\n'));
-}
-
-/// Bytes as a message: our codec and prost accept or reject the same bytes, and read the same values. Returns whether
-/// they accept.
-#[must_use]
-pub fn rls_codec(bytes: &[u8]) -> bool {
-    let (ours, theirs) = (DecodedRequest::decode(bytes), RateLimitRequest::decode(bytes));
-    let (ours, theirs) = match (ours, theirs) {
-        (Ok(ours), Ok(theirs)) => (ours, theirs),
-        (Err(_), Err(_)) => return false,
-        (ours, theirs) => panic!("ours: {ours:?}, prost: {theirs:?}, of {bytes:02x?}"),
-    };
-    assert_eq!((ours.domain, ours.hits_addend), (&*theirs.domain, theirs.hits_addend), "{bytes:02x?}");
-    assert_eq!(ours.count(), theirs.descriptors.len(), "{bytes:02x?}");
-    for ((entries, decoded), descriptor) in ours.raw_descriptors().zip(&theirs.descriptors) {
-        let their_entries = descriptor.entries.iter().map(|entry| (&*entry.key, &*entry.value));
-        assert!(entries.iter().copied().eq(their_entries), "{bytes:02x?}");
-        let their_limit = descriptor.limit.as_ref().map(|limit| (limit.requests_per_unit, limit.unit));
-        assert_eq!(decoded.limit, their_limit, "{bytes:02x?}");
-        assert_eq!(decoded.hits_addend, descriptor.hits_addend, "{bytes:02x?}");
-        assert_eq!(decoded.is_negative_hits, descriptor.is_negative_hits, "{bytes:02x?}");
-    }
-    true
-}
-
-/// Bytes as a call of the service: a response with a status for each descriptor, encoded as prost encodes it, or an
-/// error.
-pub fn rls_request(bytes: &[u8]) {
-    if !rls_codec(bytes) {
-        return;
-    }
-    let asked = RateLimitRequest::decode(bytes).map_or(0, |request| request.descriptors.len());
-    let watching = Options { shadow_mode: true, on_refusal: OnRefusal::CountAll, ..options() };
-    let quotas = Options { quota_mode: true, on_refusal: OnRefusal::CountNone, ..options() };
-    for options in [options(), watching, quotas] {
-        let never_refuses = options.shadow_mode;
-        let service = service(RULESET.clone(), options);
-        for _ in 0..2 {
-            let mut answer = Vec::new();
-            match service.try_should_rate_limit(bytes, None, None, &mut answer) {
-                Some(Ok(())) => sound(&answer, asked, never_refuses),
-                Some(Err(error)) => assert!(!error.to_string().is_empty()),
-                None => panic!("the memory store never waits"),
-            }
-        }
-    }
-}
-
-fn sound(bytes: &[u8], asked: usize, never_refuses: bool) {
-    let Ok(answer) = RateLimitResponse::decode(bytes) else { panic!("prost cannot read {bytes:02x?}") };
-    assert_eq!(answer.encode_to_vec(), bytes, "prost encodes {answer:?} differently");
-    assert_eq!(answer.statuses.len(), asked);
-    assert_ne!(answer.overall_code(), Code::Unknown);
-    assert!(!never_refuses || answer.overall_code() == Code::Ok);
-    assert!(answer.statuses.iter().all(|status| status.code() != Code::Unknown));
+    assert!(exposition(&service.stats().families(store().occupancy())).ends_with('\n'));
 }
 
 /// Bytes as the body of `POST /json`: a response in JSON, or an error.
 pub fn json_request(bytes: &[u8]) {
-    let service = service(RULESET.clone(), options());
+    let service = RateLimitService(service(EVERY_KEY.clone(), options()));
     match now(answer_json(&service, None, bytes, None)) {
         Ok((_, text)) => {
             let answer: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
@@ -158,9 +91,9 @@ pub fn json_request(bytes: &[u8]) {
 pub fn replay_line(bytes: &[u8]) {
     let fields = ["remote_address", "remote_user", "method", "path", "status", "referer", "user_agent"];
     let Ok(log) = AccessLog::new("d".into(), &fields.map(str::to_owned)) else { panic!("known fields") };
-    let mut engine = Engine::new(RULESET.rules.clone(), 1_000, OnRefusal::default());
+    let mut engine = Engine::new(EVERY_KEY.rules.clone(), 1_000, OnRefusal::default());
     let mut lines = Lines::new(bytes);
-    while let Ok(Some(line)) = lines.next() {
+    while let Ok(Some(line)) = lines.next_line() {
         let text = match line.text {
             Ok(text) => text,
             Err(malformed) => {
@@ -196,33 +129,5 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(said) => said,
         Poll::Pending => panic!("the memory store never waits"),
-    }
-}
-
-fn store() -> MemoryStore {
-    MemoryStore::new(StoreOptions { max_keys: 1_000, idle_ttl: Duration::from_secs(300) })
-}
-
-pub(crate) fn service(ruleset: Ruleset, options: Options) -> RateLimitService {
-    let (storage, stats) = (Storage::in_memory(store()), Arc::new(Stats::default()));
-    RateLimitService(Arc::new(Service::new(ruleset, Arc::new(storage), KeySeed::random(), options, stats)))
-}
-
-/// All options that can be on.
-pub(crate) fn options() -> Options {
-    let header = |name: &str| format!("RateLimit-{name}");
-    Options {
-        enabled: true,
-        on_refusal: OnRefusal::CountRefusing,
-        shadow_mode: false,
-        quota_mode: false,
-        near_limit_ratio: 0.8,
-        response_headers: Some(HeaderNames {
-            limit: header("Limit"),
-            remaining: header("Remaining"),
-            reset: header("Reset"),
-        }),
-        dynamic_metadata: true,
-        counts: true,
     }
 }

@@ -3,13 +3,12 @@
 
 mod configuration;
 mod keys;
-mod request;
 mod rules;
 mod tls;
 
 pub(crate) use configuration::{Configuration, ConfigurationFile, PutInForce};
+use hivemind_admin::ReloadRequest;
 pub(crate) use keys::{KeyFiles, LOOKS_EVERY};
-pub(crate) use request::{Outcome, Reloads, Request};
 pub(crate) use rules::{RuleFiles, accepted, refused};
 pub(crate) use tls::TlsFiles;
 
@@ -56,13 +55,13 @@ pub(crate) struct Follower<F> {
     /// The fingerprint of the initially loaded texts; none if they could not be read.
     pub(crate) loaded: Option<u64>,
     pub(crate) interval: Duration,
-    pub(crate) requests: mpsc::Receiver<Request>,
+    pub(crate) requests: mpsc::Receiver<ReloadRequest>,
 }
 
 /// Why the files are checked.
 enum Reason {
     Change,
-    Request(Request),
+    Request(ReloadRequest),
 }
 
 impl<F: Followed> Follower<F> {

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 /// The description that the service serves.
-pub const DESCRIPTION: &str = "crates/server/src/admin/openapi.json";
+pub const DESCRIPTION: &str = "crates/admin/src/openapi.json";
 
 /// The path of schemathesis, as `./test` installs it. Without it, tests that need it are skipped.
 pub fn schemathesis() -> Option<PathBuf> {

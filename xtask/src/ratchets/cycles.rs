@@ -131,7 +131,7 @@ mod tests {
     fn cyclic_edges(sources: &[Source]) -> usize {
         let mut findings = Findings::default();
         check(sources, &mut findings);
-        findings.0.values().map(|finding| finding.count).sum()
+        findings.by_key.values().map(|finding| finding.count).sum()
     }
 
     #[test]

@@ -8,16 +8,23 @@ use std::collections::{BTreeMap, BTreeSet};
 const REFUSED: &str = include_str!("../../refused-identifiers.txt");
 const LONGEST_TEST_NAME: usize = 60;
 /// Participles without the usual ending.
-const IRREGULAR: [&str; 17] = [
-    "Begun", "Given", "Gone", "Heard", "Held", "Kept", "Known", "Left", "Lent", "Lost", "Met", "Said",
-    "Seen", "Shown", "Taken", "Told", "Written",
-];
+const IRREGULAR: &str = include_str!("../../participles.txt");
 /// Nouns that end like a participle.
 const NOUNS: [&str; 4] = ["Feed", "Need", "Seed", "Speed"];
 
+/// The refused words of identifiers.
+pub(super) fn metaphors() -> impl Iterator<Item = &'static str> {
+    REFUSED.lines().filter_map(|line| line.split(' ').next()).filter(|it| !["#", "except"].contains(it))
+}
+
+/// Whether another crate defines this name, which the file has to use.
+pub(super) fn is_foreign(path: &str, name: &str) -> bool {
+    let exceptions = REFUSED.lines().filter_map(|line| line.strip_prefix("except ")?.split_once(' '));
+    exceptions.into_iter().any(|(file, it)| file == path && it.eq_ignore_ascii_case(name))
+}
+
 pub(super) fn check(sources: &[Source], findings: &mut Findings) {
-    let refused: BTreeSet<_> =
-        REFUSED.lines().filter_map(|line| line.split(' ').next()).filter(|it| *it != "#").collect();
+    let refused: BTreeSet<_> = metaphors().collect();
     let mut types: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for source in sources {
         let krate = source.crate_name();
@@ -87,7 +94,7 @@ fn type_name(run: &[TokenTree], at: usize) -> Option<(usize, String)> {
 
 fn is_participle(name: &str) -> bool {
     let is_one_word = name.chars().skip(1).all(char::is_lowercase);
-    is_one_word && !NOUNS.contains(&name) && (name.ends_with("ed") || IRREGULAR.contains(&name))
+    is_one_word && !NOUNS.contains(&name) && (name.ends_with("ed") || IRREGULAR.lines().any(|it| it == name))
 }
 
 fn line(token: Option<&TokenTree>) -> usize {
@@ -101,6 +108,9 @@ fn identifiers(source: &Source, refused: &BTreeSet<&str>) -> Vec<(usize, String)
         for token in run {
             let TokenTree::Ident(name) = token else { continue };
             let name = name.to_string();
+            if is_foreign(&source.path, &name) {
+                continue;
+            }
             if segments(&name).iter().any(|segment| refused.contains(segment.as_str())) {
                 found.entry(name).or_insert_with(|| line(Some(token)));
             }
@@ -170,6 +180,48 @@ mod tests {
     fn type_definition_is_found_and_use_is_not() {
         assert_eq!(type_name(&run("struct Lease;"), 0), Some((1, "Lease".to_owned())));
         assert_eq!(type_name(&run("use crate::Lease;"), 0), None);
+    }
+
+    fn found(sources: &[(&str, &str)]) -> Vec<String> {
+        let source = |(path, code): &(&str, &str)| Source {
+            path: format!("crates/{path}"),
+            text: (*code).to_owned(),
+            is_production: path.contains("/src/"),
+            tokens: run(code),
+        };
+        let mut findings = Findings::default();
+        check(&sources.iter().map(source).collect::<Vec<_>>(), &mut findings);
+        findings.keys().map(|key| format!("{key} = {}", findings.count(key))).collect()
+    }
+
+    #[test]
+    fn each_breach_counts_for_its_crate() {
+        let metaphor = metaphors().next().unwrap();
+        for (path, code, key) in [
+            ("a/src/b.rs", "struct Asked;", "participle types: a = 1"),
+            ("a/src/b.rs", "fn is_set(&mut self) -> bool { true }", "predicates that mutate: a = 1"),
+            ("a/tests/b.rs", &format!("fn f({metaphor}_size: u64) {{}}"), "refused identifiers: a = 1"),
+            ("a/src/b.rs", &format!("#[test]\nfn {}() {{}}", "n".repeat(61)), "test names over 60: a = 1"),
+        ] {
+            assert_eq!(found(&[(path, code)]), [key], "{code}");
+        }
+    }
+
+    #[test]
+    fn second_type_of_a_name_counts_once_across_crates() {
+        let (one, two) = (("a/src/b.rs", "struct Lease;"), ("b/src/c.rs", "enum Lease {}"));
+        assert_eq!(found(&[one, two]), ["types of one name = 1"]);
+        assert_eq!(found(&[one, ("b/tests/c.rs", "enum Lease {}")]), [""; 0], "tests define their own");
+    }
+
+    #[test]
+    fn name_of_another_crate_is_exempt_in_its_file_only() {
+        let exceptions = REFUSED.lines().filter_map(|line| line.strip_prefix("except ")?.split_once(' '));
+        for (file, name) in exceptions {
+            let (path, code) = (file.strip_prefix("crates/").unwrap(), format!("impl {name} for A {{}}"));
+            assert_eq!(found(&[(path, &code)]), [""; 0], "{file}");
+            assert_eq!(found(&[("a/src/b.rs", &code)]), ["refused identifiers: a = 1"]);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Why a node has no identity: which file, and what to do about it.
+//! Errors of certificate files, with the file and the fix.
 
-use super::LARGEST_FILE;
+use super::MAX_FILE_SIZE;
 use hivemind_mesh::NodeId;
 use std::path::PathBuf;
 
@@ -10,60 +10,60 @@ use std::path::PathBuf;
 /// use hivemind_mesh_net::IdentityError;
 ///
 /// let error = IdentityError::Missing { file: "a.key".into(), what: "private key" };
-/// assert_eq!(error.to_string(), "a.key: has no private key as PEM that can be used; `hivemind certs` makes one");
+/// assert_eq!(error.to_string(), "a.key: no valid private key in PEM; create one with `hivemind certs`");
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// A file is not there, or may not be read.
-    #[error("{}: cannot be read: {cause}; `hivemind certs` makes it", file.display())]
+    /// A file is missing or not readable.
+    #[error("{}: cannot be read: {cause}; create it with `hivemind certs`", file.display())]
     Unreadable {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         cause: std::io::Error,
     },
-    /// A file is far too large.
-    #[error("{}: has more than {LARGEST_FILE} bytes; give the PEM text alone", file.display())]
+    /// A file is too large.
+    #[error("{}: larger than {MAX_FILE_SIZE} bytes; remove everything but the PEM text", file.display())]
     TooLarge {
-        /// Which file.
+        /// The file.
         file: PathBuf,
     },
-    /// A file has no such thing.
-    #[error("{}: has no {what} as PEM that can be used; `hivemind certs` makes one", file.display())]
+    /// A file does not contain the object.
+    #[error("{}: no valid {what} in PEM; create one with `hivemind certs`", file.display())]
     Missing {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// What.
+        /// The missing object.
         what: &'static str,
     },
     /// The certificate and the key are not a pair.
-    #[error("{}: the key is not that of {}; give the two that were made together", key.display(), cert.display())]
+    #[error("{}: the key does not match {}; configure the two files that were created together", key.display(), cert.display())]
     Mismatch {
         /// The certificate's file.
         cert: PathBuf,
         /// The key's file.
         key: PathBuf,
     },
-    /// Peers would not believe this node's name.
-    #[error("{}: the certificate is not for the name `{name}`; set `mesh.node_id` to the name it is for, or make one by `hivemind certs node --name {name}`", cert.display())]
+    /// The certificate is for a different name, so peers would reject it.
+    #[error("{}: the certificate is not for the name `{name}`; set `mesh.node_id` to its name, or create one with `hivemind certs node --name {name}`", cert.display())]
     OtherName {
         /// The certificate's file.
         cert: PathBuf,
         /// This node's name.
         name: NodeId,
     },
-    /// The certificate is not of the CA, or has expired: no peer would believe it.
-    #[error("{}: peers would not accept this certificate: {cause}; make a new one by `hivemind certs node` with the CA in {}", cert.display(), ca.display())]
+    /// The certificate is not of the CA or has expired, so peers would reject it.
+    #[error("{}: peers would reject this certificate: {cause}; create a new one with `hivemind certs node` and the CA in {}", cert.display(), ca.display())]
     Refused {
         /// The certificate's file.
         cert: PathBuf,
         /// The CA's file.
         ca: PathBuf,
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// TLS itself.
+    /// TLS configuration failed.
     #[error("TLS cannot be set up: {0}")]
     Tls(String),
 }

@@ -1,5 +1,5 @@
-//! Whom this node believes: certificates of the CA in force, whichever side called. The name is
-//! compared elsewhere, when the peer has said it.
+//! Certificate verification of callers and acceptors against the active CA. The name is checked after the handshake, when
+//! the peer has sent it.
 
 use super::provider;
 use arc_swap::ArcSwap;
@@ -10,11 +10,11 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// The CA in force.
+/// The active CA.
 #[derive(Debug)]
 pub(super) struct Trust(pub(super) ArcSwap<Verifier>);
 
-/// How certificates are checked, and against which roots.
+/// Certificate verifier and its roots.
 #[derive(Debug)]
 pub(super) struct Verifier(pub(super) Arc<dyn ClientCertVerifier>, pub(super) RootCertStore);
 
@@ -27,7 +27,7 @@ fn check_signature(
 }
 
 fn only_tls13() -> Error {
-    Error::General("the mesh speaks TLS 1.3".to_owned())
+    Error::General("the mesh requires TLS 1.3".to_owned())
 }
 
 impl ClientCertVerifier for Trust {
@@ -67,7 +67,7 @@ impl ClientCertVerifier for Trust {
     }
 }
 
-/// A peer that is called is checked as one that calls.
+/// Checks acceptors in the same way as callers.
 impl ServerCertVerifier for Trust {
     fn verify_server_cert(
         &self,

@@ -1,10 +1,10 @@
-//! From when until when a certificate is good. TLS checks it and does not tell it, so it is read
-//! here: the one field of X.509 that this node has to know, found by walking over those before it.
+//! Validity period of an X.509 certificate. rustls checks it but does not expose it, so this module reads the one field
+//! from DER and skips those before it.
 
 use hivemind_core::Timestamp;
 use std::time::Duration;
 
-/// How long before its end a certificate is warned of.
+/// Maximum time before expiry at which renewal starts.
 const NOTICE: Duration = Duration::from_secs(14 * 86_400);
 
 const SEQUENCE: u8 = 0x30;
@@ -13,7 +13,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 /// `[0]`, which holds the version.
 const VERSION: u8 = 0xa0;
 
-/// From when until when a certificate is good.
+/// Validity period of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     pub(crate) from: Timestamp,
@@ -21,14 +21,14 @@ pub(crate) struct Validity {
 }
 
 impl Validity {
-    /// Of a certificate in DER.
+    /// Reads the validity of a certificate in DER.
     pub(super) fn of(certificate: &[u8]) -> Option<Self> {
         let certificate = element(certificate, SEQUENCE)?.0;
         let mut fields = element(certificate, SEQUENCE)?.0;
         if fields.first() == Some(&VERSION) {
             fields = element(fields, VERSION)?.1;
         }
-        // The serial number, how it is signed, and by whom.
+        // Skips serial number, signature algorithm and issuer.
         for _ in 0..3 {
             fields = element(fields, *fields.first()?)?.1;
         }
@@ -36,14 +36,14 @@ impl Validity {
         Some(Self { from, until: time(until)?.0 })
     }
 
-    /// When somebody should see to a new one: two weeks before its end, or when two thirds of a short life are over.
+    /// When to renew it: two weeks before expiry, or after two thirds of a shorter period.
     pub(super) fn renew_from(&self) -> Timestamp {
         let notice = (self.until.since(self.from) / 3).min(NOTICE);
         Timestamp::EPOCH.saturating_add(self.until.since(Timestamp::EPOCH.saturating_add(notice)))
     }
 }
 
-/// The content of the element that begins here, if it is of this kind, and what follows it.
+/// The content of the first element, if it has this tag, and the bytes after it.
 fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&found, rest) = bytes.split_first()?;
     let (&short, mut rest) = rest.split_first()?;
@@ -60,7 +60,7 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     (found == tag).then_some((content, after))
 }
 
-/// The time that begins here, and what follows it.
+/// The time in the first element, and the bytes after it.
 fn time(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
     let tag = *bytes.first()?;
     let (text, rest) = element(bytes, tag)?;
@@ -70,7 +70,7 @@ fn time(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
     }
     let number = |from: usize, to: usize| digits.get(from..to)?.parse::<i64>().ok();
     let (year, at) = match (tag, digits.len()) {
-        // Two digits are of the years from 1950 to 2049.
+        // Two digits mean a year from 1950 to 2049.
         (UTC_TIME, 12) => (number(0, 2).map(|year| if year < 50 { 2000 + year } else { 1900 + year })?, 2),
         (GENERALIZED_TIME, 14) => (number(0, 4)?, 4),
         _ => return None,
@@ -78,11 +78,11 @@ fn time(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
     let part = |place: usize| number(at + 2 * place, at + 2 * place + 2);
     let days = days_to(year, part(0)?, part(1)?);
     let seconds = days * 86_400 + part(2)? * 3_600 + part(3)? * 60 + part(4)?;
-    let seconds = u64::try_from(seconds).unwrap_or(0); // Before 1970 is long over.
+    let seconds = u64::try_from(seconds).unwrap_or(0); // Times before 1970 are in the past anyway.
     Some((Timestamp::EPOCH.saturating_add(Duration::from_secs(seconds)), rest))
 }
 
-/// Days from 1970 to a day of the calendar. Years begin in March here, so that a leap day ends one.
+/// Days from 1970 to a date. Years start in March here, so a leap day is the last day of a year.
 fn days_to(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
     let of_years = year * 365 + year / 4 - year / 100 + year / 400;
@@ -99,10 +99,10 @@ mod tests {
         moment.as_nanos() / 1_000_000_000
     }
 
-    // Seen failing on: leap years by four alone; two digits always of this century.
+    // Fails when every fourth year is a leap year, or when two digits always mean this century.
     #[test]
-    fn a_certificate_says_from_when_until_when_it_is_good() {
-        // Days as `date -u -d .. +%s` counts them.
+    fn validity_is_read_from_a_certificate() {
+        // Values from `date -u -d .. +%s`.
         for ((from, until), (starts, ends)) in [
             (((1999, 12, 31), (2026, 11, 16)), (946_598_400, 1_794_787_200)),
             (((2000, 2, 29), (2049, 12, 31)), (951_782_400, 2_524_521_600)),
@@ -119,12 +119,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_cause_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Validity::of(&bytes);
         }
 
         #[test]
-        fn no_broken_certificate_makes_it_panic(place in 0..300_usize, byte in any::<u8>(), end in 0..300_usize) {
+        fn corrupt_certificate_causes_no_panic(place in 0..300_usize, byte in any::<u8>(), end in 0..300_usize) {
             let params = CertificateParams::new([String::from("a")]).unwrap();
             let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
             let mut bytes = certificate.der().to_vec();

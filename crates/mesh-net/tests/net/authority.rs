@@ -1,4 +1,4 @@
-//! A private CA, and certificates of it, in a folder that goes with it.
+//! A private CA and its certificates, in a temporary folder.
 
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use hivemind_mesh_net::TlsFiles;
@@ -24,38 +24,38 @@ impl Authority {
         Self { folder, issuer, pem }
     }
 
-    /// Takes another CA in the place of this one, in the same folder; its file is not written yet.
+    /// Replaces the CA without writing its file. Returns the certificate of the previous one.
     pub(crate) fn replace(&mut self) -> String {
         let (issuer, pem) = issuer("the second");
         self.issuer = issuer;
         std::mem::replace(&mut self.pem, pem)
     }
 
-    /// Writes the file of the CA: this one's certificate, and that of another.
-    pub(crate) fn write_ca(&self, beside: &str) {
-        fs::write(self.folder.path().join("ca.crt"), format!("{beside}{}", self.pem)).unwrap();
+    /// Writes the file of the CA: its certificate, and optionally that of another CA.
+    pub(crate) fn write_ca(&self, other: &str) {
+        fs::write(self.folder.path().join("ca.crt"), format!("{other}{}", self.pem)).unwrap();
     }
 
-    /// Files of a node of this name.
+    /// Creates the files of a node with this name.
     pub(crate) fn node(&self, name: &str) -> TlsFiles {
-        self.written(name, &certificate_of(name))
+        self.write(name, &certificate_of(name))
     }
 
-    /// The same, of a certificate that has expired.
+    /// Creates the files of a node whose certificate has expired.
     pub(crate) fn expired(&self, name: &str) -> TlsFiles {
         let mut params = certificate_of(name);
         params.not_after = date_time_ymd(2001, 1, 1);
-        self.written(name, &params)
+        self.write(name, &params)
     }
 
-    /// The same, of one that is good for so long.
+    /// Creates the files of a node whose certificate is valid for `span`.
     pub(crate) fn good_for(&self, name: &str, span: Duration) -> TlsFiles {
         let mut params = certificate_of(name);
         params.not_after = (std::time::UNIX_EPOCH + SystemClock.now().since(Timestamp::EPOCH) + span).into();
-        self.written(name, &params)
+        self.write(name, &params)
     }
 
-    fn written(&self, name: &str, params: &CertificateParams) -> TlsFiles {
+    fn write(&self, name: &str, params: &CertificateParams) -> TlsFiles {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let file = |ending: &str| self.folder.path().join(format!("{name}.{ending}"));

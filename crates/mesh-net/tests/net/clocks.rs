@@ -1,12 +1,12 @@
-//! A node whose clock is wrong.
+//! A node with a wrong clock.
 
-use super::nodes::{Nodes, peer, settings, until};
+use super::nodes::{Nodes, peer, settings, wait_until};
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use hivemind_mesh_net::{Mesh, PeerState};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The machine's clock, an hour ahead.
+/// A clock that is an hour ahead.
 struct Ahead;
 
 impl Clock for Ahead {
@@ -16,11 +16,11 @@ impl Clock for Ahead {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_whose_clock_is_an_hour_off_is_seen_in_quarantine_and_knows_that_it_is_the_one() {
-    let mut nodes = Nodes::started(2).await;
+async fn node_with_a_wrong_clock_is_quarantined_and_knows_it() {
+    let mut nodes = Nodes::start(2).await;
     let late = settings(nodes.authority.node("ahead"), "ahead", Some(nodes.list[0].address()));
     nodes.list.push(Mesh::start(late, Arc::new(Ahead)).await.unwrap());
-    until("the others see it", || {
+    wait_until("the others quarantine it", || {
         nodes.list[..2].iter().all(|node| {
             peer(node, "ahead").is_some_and(|peer| {
                 let hours = peer.clock_offset_us.unwrap_or(0) / 3_500_000_000;
@@ -29,6 +29,6 @@ async fn a_node_whose_clock_is_an_hour_off_is_seen_in_quarantine_and_knows_that_
         })
     })
     .await;
-    until("it knows", || nodes.list[2].standing().is_outlier).await;
+    wait_until("it knows that its clock is off", || nodes.list[2].standing().is_outlier).await;
     nodes.leave().await;
 }

@@ -1,6 +1,6 @@
-//! Floods at the port of the mesh.
+//! Floods of datagrams and half-open connections at the mesh port.
 
-use super::nodes::{Nodes, settings, start, until};
+use super::nodes::{Nodes, settings, start, wait_until};
 use hivemind_core::{Limit, Period};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -10,8 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::interval;
 
-/// Sends datagrams as fast as it can until it is told to stop: bytes without sense, and such as begin like a
-/// connection of QUIC.
+/// Sends datagrams as fast as possible until `stop` is set: random bytes, and such that start like a QUIC connection.
 fn garbage(node: SocketAddr, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
     std::thread::spawn(move || {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -23,7 +22,7 @@ fn garbage(node: SocketAddr, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<u
                 *byte = state.to_be_bytes()[0];
             }
             if sent.is_multiple_of(2) {
-                // A first packet of version 1, for a connection of a made-up name.
+                // An Initial packet of version 1 with an invented connection id.
                 datagram[..6].copy_from_slice(&[0xc3, 0, 0, 0, 1, 8]);
             }
             sent += u64::from(socket.send_to(&datagram, node).is_ok());
@@ -35,7 +34,7 @@ fn garbage(node: SocketAddr, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<u
     })
 }
 
-/// Opens a connection and says nothing, again and again.
+/// Opens connections without sending anything.
 async fn half_open(node: SocketAddr) {
     let mut ticks = interval(Duration::from_millis(50));
     loop {
@@ -46,24 +45,24 @@ async fn half_open(node: SocketAddr) {
     }
 }
 
-// Seen failing on: one number of places for all callers.
+// Fails when all callers share one limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn floods_of_garbage_and_of_half_open_connections_change_no_decision_and_keep_nobody_out() {
-    let mut nodes = Nodes::started(2).await;
+async fn floods_change_no_decision_and_block_no_peer() {
+    let mut nodes = Nodes::start(2).await;
     let target = nodes.list[0].address();
     let stop = Arc::new(AtomicBool::new(false));
     let flood = garbage(target, Arc::clone(&stop));
-    // More than there are places, none of them says a word, and who is shown out comes again.
+    // More than the limit of handshakes; each rejected caller returns.
     let half_open: Vec<_> = (0..256).map(|_| tokio::spawn(half_open(target))).collect();
     let limit = Limit::fixed_window(5, Period::DAY);
     assert_eq!(nodes.admitted(20, 1, &limit).await, 5);
     let late = settings(nodes.authority.node("late"), "late", Some(target));
     nodes.list.push(start(late).await);
-    nodes.all_are_members().await;
+    nodes.wait_for_members().await;
     assert_eq!(nodes.admitted(20, 2, &limit).await, 5);
     stop.store(true, Relaxed);
     assert!(flood.join().unwrap() > 1_000);
-    until("they are shown out", || nodes.list[0].callers_refused() >= 256).await;
+    wait_until("they are rejected", || nodes.list[0].callers_refused() >= 256).await;
     assert_eq!(nodes.list[0].standing().unreadable, 0);
     half_open.iter().for_each(tokio::task::JoinHandle::abort);
     nodes.leave().await;

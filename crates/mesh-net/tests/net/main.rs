@@ -1,18 +1,17 @@
-//! Real sockets on loopback: nodes that find each other and share a limit, strangers that do not get in, and what
-//! becomes of connections.
+//! Nodes with real sockets on loopback: discovery, shared limits, rejected strangers, and reconnection.
 
 #![cfg(test)]
 
+mod authentication;
 mod authority;
 mod clocks;
-mod coming_and_going;
-mod datagrams;
 mod discovery;
 mod floods;
-mod names;
+mod lifecycle;
+mod name_server;
 mod nodes;
 mod reconnection;
 mod rotation;
-mod stranger;
-mod strangers;
-mod ways;
+mod tcp_proxy;
+mod transport_fallback;
+mod untrusted_client;

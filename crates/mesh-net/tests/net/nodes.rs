@@ -1,4 +1,4 @@
-//! Nodes in this process, each with sockets of its own.
+//! Nodes in this process, each with its own sockets.
 
 use super::authority::Authority;
 use hivemind_core::store::{Charge, Context, Key, Parts, Store};
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::{interval, timeout};
 
-/// In which everything happens that ever will, on a loaded machine too.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout of waits, with room for a loaded machine.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What a node is told that knows one peer, or none.
+/// Settings of a node with one bootstrap peer, or none.
 pub(crate) fn settings(tls: TlsFiles, name: &str, peer: Option<SocketAddr>) -> MeshSettings {
     let peers = peer.map(|address| address.to_string()).into_iter().collect();
     MeshSettings {
@@ -30,23 +30,23 @@ pub(crate) fn settings(tls: TlsFiles, name: &str, peer: Option<SocketAddr>) -> M
     }
 }
 
-/// The machine's clock, ahead by as much as a test says.
+/// The system clock, shifted ahead by tests.
 #[derive(Clone, Default)]
-pub(crate) struct Shifted(Arc<AtomicU64>);
+pub(crate) struct ShiftedClock(Arc<AtomicU64>);
 
-impl Shifted {
+impl ShiftedClock {
     pub(crate) fn advance(&self, span: Duration) {
         self.0.fetch_add(u64::try_from(span.as_millis()).unwrap(), Relaxed);
     }
 }
 
-impl Clock for Shifted {
+impl Clock for ShiftedClock {
     fn now(&self) -> Timestamp {
         SystemClock.now().saturating_add(Duration::from_millis(self.0.load(Relaxed)))
     }
 }
 
-pub(crate) async fn start_by(settings: MeshSettings, clock: &Shifted) -> Mesh {
+pub(crate) async fn start_by(settings: MeshSettings, clock: &ShiftedClock) -> Mesh {
     Mesh::start(settings, Arc::new(clock.clone())).await.unwrap()
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn start(settings: MeshSettings) -> Mesh {
     Mesh::start(settings, Arc::new(SystemClock)).await.unwrap()
 }
 
-/// The same at an address that another has just left.
+/// Starts a node at an address that another has just released.
 pub(crate) async fn start_when_free(settings: MeshSettings) -> Mesh {
     let starting = async {
         let mut ticks = interval(Duration::from_millis(50));
@@ -65,27 +65,27 @@ pub(crate) async fn start_when_free(settings: MeshSettings) -> Mesh {
             }
         }
     };
-    timeout(PATIENCE, starting).await.expect("the address is free one day")
+    timeout(TIMEOUT, starting).await.expect("the address is released")
 }
 
-/// Waits until something is so.
-pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+/// Waits until a condition holds.
+pub(crate) async fn wait_until(what: &str, mut is_met: impl FnMut() -> bool) {
     let waiting = async {
         let mut ticks = interval(Duration::from_millis(10));
-        while !is_so() {
+        while !is_met() {
             ticks.tick().await;
         }
     };
-    assert!(timeout(PATIENCE, waiting).await.is_ok(), "it never came that {what}");
+    assert!(timeout(TIMEOUT, waiting).await.is_ok(), "timeout: {what}");
 }
 
-/// What a node sees of another, if it knows of it.
+/// A peer as seen by a node.
 pub(crate) fn peer(node: &Mesh, name: &str) -> Option<Peer> {
     node.peers().into_iter().find(|peer| peer.name.as_str() == name)
 }
 
-/// Whether one request of a counter passes.
-pub(crate) async fn passes(node: &Mesh, key: u64, limit: &Limit) -> bool {
+/// Whether a request is admitted.
+pub(crate) async fn is_admitted(node: &Mesh, key: u64, limit: &Limit) -> bool {
     let charge = Charge::spend(Key::from_bits(key, key), Parts { domain: "test", entries: &[] }, limit);
     let context = Context::at(SystemClock.now());
     node.store().decide(&[charge], context).await.unwrap().committed
@@ -97,8 +97,8 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Nodes that all know the first, and are members of one view.
-    pub(crate) async fn started(count: usize) -> Self {
+    /// Starts nodes that know the first, and waits until all are members.
+    pub(crate) async fn start(count: usize) -> Self {
         let authority = Authority::new();
         let mut list: Vec<Mesh> = Vec::new();
         for index in 0..count {
@@ -107,17 +107,17 @@ impl Nodes {
             list.push(start(settings(authority.node(&name), &name, first)).await);
         }
         let nodes = Self { list, authority };
-        nodes.all_are_members().await;
+        nodes.wait_for_members().await;
         nodes
     }
 
-    /// Waits until every node is in one view of all of them, and connected to all others.
-    pub(crate) async fn all_are_members(&self) {
-        self.all_are_members_of(self.list.len()).await;
+    /// Waits until every node is a member and connected to all others.
+    pub(crate) async fn wait_for_members(&self) {
+        self.wait_for_members_of(self.list.len()).await;
     }
 
-    pub(crate) async fn all_are_members_of(&self, members: usize) {
-        until("all nodes are members and connected", || {
+    pub(crate) async fn wait_for_members_of(&self, members: usize) {
+        wait_until("all nodes are members and connected", || {
             self.list.iter().all(|node| {
                 let connected = node.peers().iter().filter(|peer| peer.transport.is_some()).count();
                 let standing = node.standing();
@@ -127,11 +127,11 @@ impl Nodes {
         .await;
     }
 
-    /// How many requests of a counter pass, dealt round robin.
+    /// Sends requests round robin and returns the number of admitted ones.
     pub(crate) async fn admitted(&self, requests: usize, key: u64, limit: &Limit) -> usize {
         let mut admitted = 0;
         for index in 0..requests {
-            admitted += usize::from(passes(&self.list[index % self.list.len()], key, limit).await);
+            admitted += usize::from(is_admitted(&self.list[index % self.list.len()], key, limit).await);
         }
         admitted
     }

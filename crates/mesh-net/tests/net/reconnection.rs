@@ -1,7 +1,7 @@
-//! A connection that broke, and the next one to the same peer.
+//! Reconnection to a peer after its connection broke.
 
-use super::nodes::{Nodes, until};
-use super::stranger::{hello, hello_of_run};
+use super::nodes::{Nodes, wait_until};
+use super::untrusted_client::{hello, hello_with_generation};
 use hivemind_mesh_net::TlsFiles;
 use quinn::{Connection, Endpoint};
 use rustls::ServerConfig;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A peer with a certificate, whose words are the test's.
+/// A peer with a certificate, whose messages the test sends.
 fn peer(files: &TlsFiles) -> Endpoint {
     let certificate = CertificateDer::from_pem_file(&files.cert).unwrap();
     let key = PrivateKeyDer::from_pem_file(&files.key).unwrap();
@@ -31,7 +31,7 @@ fn peer(files: &TlsFiles) -> Endpoint {
     Endpoint::server(config, SocketAddr::from(([127, 0, 0, 1], 0))).unwrap()
 }
 
-/// The next message on a stream: its kind, and its body.
+/// Reads the next message of a stream: its type and its body.
 async fn message(reads: &mut quinn::RecvStream) -> (u8, Vec<u8>) {
     let mut head = [0; 5];
     reads.read_exact(&mut head).await.unwrap();
@@ -41,91 +41,95 @@ async fn message(reads: &mut quinn::RecvStream) -> (u8, Vec<u8>) {
     (kind, body)
 }
 
-async fn called(peer: &Endpoint) -> Connection {
+async fn accept_dial(peer: &Endpoint) -> Connection {
     let waiting = async { peer.accept().await.unwrap().await.unwrap() };
-    timeout(PATIENCE, waiting).await.expect("the node calls")
+    timeout(TIMEOUT, waiting).await.expect("the node dials")
 }
 
-// Seen failing on: frames that wait for the greeting.
+// Fails when frames wait for the hello of a known peer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn frames_to_a_known_peer_follow_the_handshake_at_once_and_never_before_the_first_greeting() {
-    let mut nodes = Nodes::started(1).await;
+async fn frames_wait_for_the_first_hello_only() {
+    let mut nodes = Nodes::start(1).await;
     let peer = peer(&nodes.authority.node("peer"));
     let mut settings =
         super::nodes::settings(nodes.authority.node("node"), "node", Some(peer.local_addr().unwrap()));
     settings.max_peers = 1;
     nodes.list.push(super::nodes::start(settings).await);
 
-    let first = called(&peer).await;
-    let (mut writes, mut reads) = timeout(PATIENCE, first.accept_bi()).await.unwrap().unwrap();
-    assert_eq!(message(&mut reads).await.0, 0, "it says its name");
+    let first = accept_dial(&peer).await;
+    let (mut writes, mut reads) = timeout(TIMEOUT, first.accept_bi()).await.unwrap().unwrap();
+    assert_eq!(message(&mut reads).await.0, 0, "it sends its hello");
     let silence = timeout(Duration::from_millis(500), message(&mut reads)).await;
-    assert!(silence.is_err(), "nothing else before it knows whom it speaks to");
+    assert!(silence.is_err(), "nothing else before the hello of the peer");
     writes.write_all(&hello("test", "peer")).await.unwrap();
-    assert_ne!(timeout(PATIENCE, message(&mut reads)).await.unwrap().0, 0, "frames, from now on");
-    until("the node knows it", || super::nodes::peer(&nodes.list[1], "peer").is_some()).await;
-    // A connection that ends at once would be none; signs of life come six times a second.
+    assert_ne!(timeout(TIMEOUT, message(&mut reads)).await.unwrap().0, 0, "frames follow");
+    wait_until("the node knows it", || super::nodes::peer(&nodes.list[1], "peer").is_some()).await;
+    // A short connection counts as a failed dial; heartbeats arrive six times per second.
     for _ in 0..6 {
-        timeout(PATIENCE, message(&mut reads)).await.unwrap();
+        timeout(TIMEOUT, message(&mut reads)).await.unwrap();
     }
     first.close(0_u32.into(), b"");
 
-    // This time the peer says nothing at all.
-    let second = called(&peer).await;
-    let (_writes, mut reads) = timeout(PATIENCE, second.accept_bi()).await.unwrap().unwrap();
-    assert_eq!(timeout(PATIENCE, message(&mut reads)).await.unwrap().0, 0);
-    assert_ne!(timeout(PATIENCE, message(&mut reads)).await.unwrap().0, 0, "frames, without an answer");
+    // Now the peer sends nothing.
+    let second = accept_dial(&peer).await;
+    let (_writes, mut reads) = timeout(TIMEOUT, second.accept_bi()).await.unwrap().unwrap();
+    assert_eq!(timeout(TIMEOUT, message(&mut reads)).await.unwrap().0, 0);
+    assert_ne!(
+        timeout(TIMEOUT, message(&mut reads)).await.unwrap().0,
+        0,
+        "frames, without a hello of the peer"
+    );
     nodes.leave().await;
 }
 
-// Seen failing on: a greeting of which only the name is looked at: the node goes on with the run that is over.
+// Fails when only the name of the hello is checked: the node would continue with the previous generation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_peer_that_is_another_run_when_its_connection_is_made_anew_is_greeted_anew() {
-    let nodes = Nodes::started(1).await;
+async fn changed_generation_or_mesh_forces_a_new_handshake() {
+    let nodes = Nodes::start(1).await;
     let peer = peer(&nodes.authority.node("peer"));
     let settings =
         super::nodes::settings(nodes.authority.node("node"), "node", Some(peer.local_addr().unwrap()));
     let node = super::nodes::start(settings).await;
-    let run = || super::nodes::peer(&node, "peer").map(|peer| peer.generation);
+    let generation = || super::nodes::peer(&node, "peer").map(|peer| peer.generation);
 
-    let (first, mut writes, mut reads) = answered(&peer).await;
+    let (first, mut writes, mut reads) = accept_hello(&peer).await;
     writes.write_all(&hello("test", "peer")).await.unwrap();
     for _ in 0..6 {
-        timeout(PATIENCE, message(&mut reads)).await.unwrap();
+        timeout(TIMEOUT, message(&mut reads)).await.unwrap();
     }
-    assert_eq!(run(), Some(1));
+    assert_eq!(generation(), Some(1));
     first.close(0_u32.into(), b"");
 
-    // It was started anew meanwhile: the node hangs up, and hears it out before it says more the next time.
-    let (second, mut writes, _reads) = answered(&peer).await;
-    writes.write_all(&hello_of_run("test", "peer", 2)).await.unwrap();
-    timeout(PATIENCE, second.closed()).await.expect("it hangs up");
-    let (third, mut writes, mut reads) = answered(&peer).await;
-    writes.write_all(&hello_of_run("test", "peer", 2)).await.unwrap();
+    // The peer restarted: the node closes the connection, and waits for its hello the next time.
+    let (second, mut writes, _reads) = accept_hello(&peer).await;
+    writes.write_all(&hello_with_generation("test", "peer", 2)).await.unwrap();
+    timeout(TIMEOUT, second.closed()).await.expect("it closes the connection");
+    let (third, mut writes, mut reads) = accept_hello(&peer).await;
+    writes.write_all(&hello_with_generation("test", "peer", 2)).await.unwrap();
     for _ in 0..6 {
-        timeout(PATIENCE, message(&mut reads)).await.unwrap();
+        timeout(TIMEOUT, message(&mut reads)).await.unwrap();
     }
-    assert_eq!(run(), Some(2));
+    assert_eq!(generation(), Some(2));
     third.close(0_u32.into(), b"");
 
-    // It was moved to another mesh: nothing more is said to it.
-    let (fourth, mut writes, _reads) = answered(&peer).await;
-    writes.write_all(&hello_of_run("other", "peer", 2)).await.unwrap();
-    timeout(PATIENCE, fourth.closed()).await.expect("it hangs up");
-    let (_fifth, mut writes, mut reads) = answered(&peer).await;
-    writes.write_all(&hello_of_run("other", "peer", 2)).await.unwrap();
+    // The peer moved to another mesh: it receives nothing more.
+    let (fourth, mut writes, _reads) = accept_hello(&peer).await;
+    writes.write_all(&hello_with_generation("other", "peer", 2)).await.unwrap();
+    timeout(TIMEOUT, fourth.closed()).await.expect("it closes the connection");
+    let (_fifth, mut writes, mut reads) = accept_hello(&peer).await;
+    writes.write_all(&hello_with_generation("other", "peer", 2)).await.unwrap();
     assert!(
-        timeout(PATIENCE, reads.read_to_end(1 << 16)).await.unwrap().is_err(),
-        "it hangs up without a frame"
+        timeout(TIMEOUT, reads.read_to_end(1 << 16)).await.unwrap().is_err(),
+        "it closes the connection without a frame"
     );
     node.leave(Duration::ZERO).await;
     nodes.leave().await;
 }
 
-/// Takes a call, and hears its greeting.
-async fn answered(peer: &Endpoint) -> (Connection, quinn::SendStream, quinn::RecvStream) {
-    let connection = called(peer).await;
-    let (writes, mut reads) = timeout(PATIENCE, connection.accept_bi()).await.unwrap().unwrap();
-    assert_eq!(timeout(PATIENCE, message(&mut reads)).await.unwrap().0, 0, "it says its name");
+/// Accepts a dial and its hello.
+async fn accept_hello(peer: &Endpoint) -> (Connection, quinn::SendStream, quinn::RecvStream) {
+    let connection = accept_dial(peer).await;
+    let (writes, mut reads) = timeout(TIMEOUT, connection.accept_bi()).await.unwrap().unwrap();
+    assert_eq!(timeout(TIMEOUT, message(&mut reads)).await.unwrap().0, 0, "it sends its hello");
     (connection, writes, reads)
 }

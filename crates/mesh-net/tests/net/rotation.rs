@@ -1,8 +1,8 @@
-//! Certificates and the CA are replaced in their files while nodes run.
+//! Rotation of certificates and of the CA while nodes run.
 
 use super::authority::Authority;
-use super::nodes::{Nodes, Shifted, peer, settings, start, start_by, until};
-use super::ways::TcpOnly;
+use super::nodes::{Nodes, ShiftedClock, peer, settings, start, start_by, wait_until};
+use super::tcp_proxy::TcpProxy;
 use hivemind_core::{Limit, Period};
 use hivemind_mesh_net::{Mesh, Transport};
 use std::time::Duration;
@@ -17,16 +17,16 @@ fn connections(node: &Mesh, name: &str) -> u64 {
     peer(node, name).unwrap().connections
 }
 
-// Seen failing on: connections closed at each reload; those made with the old CA closed before there are others; each side
-// keeping another of two new ones.
+// Fails when a reload closes connections, when those made with the old CA close before they are replaced, or when each
+// side keeps a different one of two new connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_certificate_and_a_new_ca_take_over_and_no_peer_is_lost() {
-    let mut nodes = Nodes::started(3).await;
+async fn certificate_and_ca_rotation_loses_no_peer() {
+    let mut nodes = Nodes::start(3).await;
     let limit = Limit::fixed_window(5, Period::DAY);
     assert_eq!(nodes.admitted(3, 1, &limit).await, 3);
     let before = nodes.list[0].certificates();
 
-    // Both CAs are believed, then certificates are of the new one: no connection notices.
+    // Both CAs are trusted, then certificates are of the new one: no connection changes.
     let old = nodes.authority.replace();
     nodes.authority.write_ca(&old);
     reload(&nodes);
@@ -36,16 +36,16 @@ async fn a_new_certificate_and_a_new_ca_take_over_and_no_peer_is_lost() {
     reload(&nodes);
     assert!(!nodes.list[0].reload_identity().unwrap(), "nothing is new the second time");
     for name in ["node-1", "node-2"] {
-        let heard = peer(&nodes.list[0], name).unwrap().bytes_in;
-        until("frames go on", || peer(&nodes.list[0], name).unwrap().bytes_in > heard + 500).await;
+        let before = peer(&nodes.list[0], name).unwrap().bytes_in;
+        wait_until("frames go on", || peer(&nodes.list[0], name).unwrap().bytes_in > before + 500).await;
         assert_eq!(connections(&nodes.list[0], name), 1);
     }
-    assert_eq!(nodes.list[0].certificates(), before, "rcgen gives all of them the same time");
+    assert_eq!(nodes.list[0].certificates(), before, "rcgen gives all certificates the same validity");
 
-    // The old one is believed no longer: what was made with it is made anew before it ends.
+    // The old CA is no longer trusted: connections made with it are renewed before they close.
     nodes.authority.write_ca("");
     reload(&nodes);
-    until("all connections are made with the new CA", || {
+    wait_until("all connections are made with the new CA", || {
         let pairs =
             [(0, "node-1"), (0, "node-2"), (1, "node-2"), (1, "node-0"), (2, "node-0"), (2, "node-1")];
         pairs.iter().all(|(index, name)| {
@@ -55,32 +55,32 @@ async fn a_new_certificate_and_a_new_ca_take_over_and_no_peer_is_lost() {
         })
     })
     .await;
-    // Few: what is refused waits for the owner to recall what others may hold.
-    assert_eq!(nodes.admitted(4, 1, &limit).await, 2, "five in all: nothing of the counter was lost");
+    // Few requests, because each refusal waits for a recall.
+    assert_eq!(nodes.admitted(4, 1, &limit).await, 2, "five in total: the counter is complete");
 
     let late = settings(nodes.authority.node("late"), "late", Some(nodes.list[1].address()));
     nodes.list.push(start(late).await);
-    nodes.all_are_members().await;
+    nodes.wait_for_members().await;
     nodes.leave().await;
 }
 
-// Seen failing on: peers of a CA that was withdrawn, which stay connected.
+// Fails when peers with a certificate of a removed CA stay connected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_peer_that_stays_with_a_ca_that_is_believed_no_longer_is_shown_out() {
-    let mut nodes = Nodes::started(2).await;
+async fn peer_with_an_untrusted_ca_is_disconnected() {
+    let mut nodes = Nodes::start(2).await;
     nodes.authority.replace();
     nodes.authority.write_ca("");
     let files = nodes.authority.node("node-0");
     assert!(files.cert.exists());
     assert!(nodes.list[0].reload_identity().unwrap());
-    until("it is connected no longer", || peer(&nodes.list[0], "node-1").unwrap().transport.is_none()).await;
+    wait_until("it is disconnected", || peer(&nodes.list[0], "node-1").unwrap().transport.is_none()).await;
     nodes.leave().await;
 }
 
-/// A file that is half written, or not for this node, changes nothing.
+// An incomplete file, or one of another node, changes nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_that_cannot_be_used_leave_everything_as_it_was() {
-    let nodes = Nodes::started(2).await;
+async fn invalid_files_change_nothing() {
+    let nodes = Nodes::start(2).await;
     let before = nodes.list[0].certificates();
     let files = nodes.authority.expired("node-0");
     assert!(nodes.list[0].reload_identity().is_err());
@@ -93,23 +93,25 @@ async fn files_that_cannot_be_used_leave_everything_as_it_was() {
     nodes.leave().await;
 }
 
-// Seen failing on: connections by TCP that are not due to be called while datagrams wait, and end without a successor.
+// Fails when TCP connections are not renewed while QUIC retries are delayed, and close without a replacement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ca_is_replaced_while_peers_speak_tcp_and_no_peer_is_lost() {
-    let (mut authority, clock) = (Authority::new(), Shifted::default());
-    let ways = [TcpOnly::new().await, TcpOnly::new().await];
+async fn ca_rotation_over_tcp_loses_no_peer() {
+    let (mut authority, clock) = (Authority::new(), ShiftedClock::default());
+    let proxies = [TcpProxy::new().await, TcpProxy::new().await];
     let mut list = Vec::new();
-    for (name, way, known) in [("node-0", &ways[0], None), ("node-1", &ways[1], Some(ways[0].address))] {
+    for (name, proxy, known) in
+        [("node-0", &proxies[0], None), ("node-1", &proxies[1], Some(proxies[0].address))]
+    {
         let mut settings = settings(authority.node(name), name, known);
-        way.is_the_way_to(&mut settings);
+        proxy.advertise_in(&mut settings);
         list.push(start_by(settings, &clock).await);
-        way.lead_to(list.last().map(Mesh::address));
+        proxy.set_target(list.last().map(Mesh::address));
     }
     let old = authority.replace();
     authority.write_ca(&old);
     let nodes = Nodes { list, authority };
-    nodes.all_are_members().await;
-    // It is done every few seconds anyway.
+    nodes.wait_for_members().await;
+    // The background task may have reloaded already.
     let reload = || {
         for node in &nodes.list {
             node.reload_identity().unwrap();
@@ -120,19 +122,19 @@ async fn a_ca_is_replaced_while_peers_speak_tcp_and_no_peer_is_lost() {
         nodes.authority.node(name);
     }
     reload();
-    // Datagrams were in vain, and are not tried again for a while.
-    let before: Vec<usize> = ways.iter().map(TcpOnly::calls).collect();
+    // QUIC has failed and is retried after a delay.
+    let before: Vec<usize> = proxies.iter().map(TcpProxy::quic_dials).collect();
     let all_have_tried =
-        |more: usize| ways.iter().zip(&before).all(|(way, before)| way.calls() >= before + more);
+        |more: usize| proxies.iter().zip(&before).all(|(proxy, before)| proxy.quic_dials() >= before + more);
     clock.advance(Duration::from_secs(90));
-    until("both have tried datagrams", || all_have_tried(1)).await;
+    wait_until("both have tried QUIC", || all_have_tried(1)).await;
     clock.advance(Duration::from_secs(90));
-    until("both have tried datagrams again", || all_have_tried(2)).await;
+    wait_until("both have tried QUIC again", || all_have_tried(2)).await;
 
     nodes.authority.write_ca("");
     let connections = [connections(&nodes.list[0], "node-1"), connections(&nodes.list[1], "node-0")];
     reload();
-    until("they are connected with the new CA", || {
+    wait_until("they are connected with the new CA", || {
         let seen = [peer(&nodes.list[0], "node-1").unwrap(), peer(&nodes.list[1], "node-0").unwrap()];
         assert!(seen.iter().all(|peer| peer.transport == Some(Transport::Tcp)), "{seen:?}");
         seen.iter().zip(connections).all(|(peer, before)| peer.connections > before)
@@ -141,10 +143,10 @@ async fn a_ca_is_replaced_while_peers_speak_tcp_and_no_peer_is_lost() {
     nodes.leave().await;
 }
 
-// Seen failing on: chains that are looked at only when the CA changes.
+// Fails when chains are checked only after a change of the CA.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_does_not_outlive_the_certificate_it_was_made_with() {
-    let (authority, clock) = (Authority::new(), Shifted::default());
+async fn connection_closes_when_its_certificate_expires() {
+    let (authority, clock) = (Authority::new(), ShiftedClock::default());
     let first = start_by(settings(authority.node("node-0"), "node-0", None), &clock).await;
     let known = Some(first.address());
     let files = authority.good_for("short", Duration::from_secs(86_400));
@@ -153,13 +155,13 @@ async fn a_connection_does_not_outlive_the_certificate_it_was_made_with() {
         start_by(settings(authority.node("long"), "long", known), &clock).await,
     ];
     let is_connected = |name: &str| peer(&first, name).is_some_and(|peer| peer.transport.is_some());
-    until("both are connected", || is_connected("short") && is_connected("long")).await;
+    wait_until("both are connected", || is_connected("short") && is_connected("long")).await;
     clock.advance(Duration::from_secs(86_400));
-    until("the one whose certificate has expired is shown out", || !is_connected("short")).await;
+    wait_until("the node with the expired certificate is disconnected", || !is_connected("short")).await;
     assert!(is_connected("long"));
-    // With a new one in its file it is back.
+    // It reconnects with a new certificate.
     authority.node("short");
-    until("it is back", || is_connected("short")).await;
+    wait_until("it is reconnected", || is_connected("short")).await;
     for node in list {
         node.leave(Duration::ZERO).await;
     }

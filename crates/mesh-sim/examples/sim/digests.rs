@@ -2,26 +2,29 @@
 
 use hivemind_core::{Limit, Period, Rate};
 use hivemind_mesh::Consistency;
-use hivemind_mesh_sim::rivals::{self, Rival};
-use hivemind_mesh_sim::{Draw, Model, Outcome, Reload, Rollout, grid, limits, mixed, scenarios, take_digest};
+use hivemind_mesh_sim::baselines::{self, Baseline};
+use hivemind_mesh_sim::{
+    GridResult, HandoffScenario, ModelCheck, RandomScenario, ReloadScenario, grid, limits, run_mixed_batches,
+    scenarios, take_digest,
+};
 use std::ops::Range;
 
 /// Prints one digest per kind of run, numbered, and seed. Names and texts are left out, because they may change.
 pub(crate) fn print() {
     let _ = take_digest();
-    draws(0..300);
+    random_scenarios(0..300);
     scenario_runs(0..120);
     reloads(0..150);
-    rollouts(0..12);
+    handoffs(0..12);
     mixes(0..12);
     cells();
     models();
 }
 
-fn draws(seeds: Range<u64>) {
+fn random_scenarios(seeds: Range<u64>) {
     for seed in seeds {
-        let played = Draw::of(seed).play();
-        println!("draw {seed} {:016x} {} {}", take_digest(), played.over, played.admitted);
+        let result = RandomScenario::of(seed).play();
+        println!("draw {seed} {:016x} {} {}", take_digest(), result.over, result.admitted);
     }
 }
 
@@ -35,28 +38,28 @@ fn scenario_runs(seeds: Range<u64>) {
             else {
                 continue;
             };
-            let played = scenario.play(seed, *limit, *load);
-            println!("scenario {number} {seed} {:016x} {} {}", take_digest(), played.over, played.admitted);
+            let result = scenario.play(seed, *limit, *load);
+            println!("scenario {number} {seed} {:016x} {} {}", take_digest(), result.over, result.admitted);
         }
     }
 }
 
 fn reloads(seeds: Range<u64>) {
     for seed in seeds {
-        let came = Reload::of(seed).play();
-        println!("reload {seed} {:016x} {} {}", take_digest(), came.admitted, came.possible);
+        let result = ReloadScenario::of(seed).play();
+        println!("reload {seed} {:016x} {} {}", take_digest(), result.admitted, result.possible);
     }
 }
 
-fn rollouts(seeds: Range<u64>) {
-    for (number, rollout) in Rollout::ALL.iter().enumerate() {
+fn handoffs(seeds: Range<u64>) {
+    for (number, scenario) in HandoffScenario::ALL.iter().enumerate() {
         for hand_over in [false, true] {
             for seed in seeds.clone() {
-                let came = rollout.play(seed, hand_over);
+                let result = scenario.play(seed, hand_over);
                 let digest = take_digest();
                 println!(
                     "rollout {number} {hand_over} {seed} {digest:016x} {} {}",
-                    came.admitted, came.possible
+                    result.admitted, result.possible
                 );
             }
         }
@@ -75,31 +78,31 @@ fn mixes(seeds: Range<u64>) {
         [Consistency::Exact, Consistency::Bounded, Consistency::Eventual].into_iter().enumerate()
     {
         for seed in seeds.clone() {
-            let run = mixed(seed, &set, consistency);
-            println!("mixed {number} {seed} {:016x} {} {}", take_digest(), run.admitted, run.torn);
+            let result = run_mixed_batches(seed, &set, consistency);
+            println!("mixed {number} {seed} {:016x} {} {}", take_digest(), result.admitted, result.torn);
         }
     }
 }
 
 fn cells() {
     for (number, cell) in grid().iter().enumerate().step_by(29).filter(|(_, cell)| cell.limit <= 1_000) {
-        let outcome = cell.run(1);
-        println!("cell {number} {:016x} {}", take_digest(), figures(&outcome));
-        for rival in Rival::ALL {
-            println!("  {}", figures(&rivals::run(cell, rival, 1)));
+        let result = cell.run(1);
+        println!("cell {number} {:016x} {}", take_digest(), fields(&result));
+        for baseline in Baseline::ALL {
+            println!("  {}", fields(&baselines::run(cell, baseline, 1)));
         }
     }
 }
 
-fn figures(outcome: &Outcome) -> String {
-    format!("{} {} {} {}", outcome.over, outcome.under, outcome.bytes, outcome.waited)
+fn fields(result: &GridResult) -> String {
+    format!("{} {} {} {}", result.over, result.under, result.bytes, result.waited)
 }
 
 fn models() {
-    for (number, model) in Model::quick().into_iter().enumerate() {
-        let searched = Model { most_states: 30_000, ..model }.search();
-        let (states, steps, nodes, depth) = (searched.states, searched.steps, searched.nodes, searched.depth);
+    for (number, model) in ModelCheck::quick().into_iter().enumerate() {
+        let result = ModelCheck { max_states: 30_000, ..model }.search();
+        let (states, steps, nodes, depth) = (result.states, result.steps, result.nodes, result.depth);
         let digest = take_digest();
-        println!("model {number} {digest:016x} {states} {steps} {nodes} {depth} {}", searched.full);
+        println!("model {number} {digest:016x} {states} {steps} {nodes} {depth} {}", result.full);
     }
 }

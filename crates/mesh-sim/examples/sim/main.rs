@@ -1,27 +1,30 @@
-//! The simulator from the shell.
+//! Command line of the simulator.
 //!
-//!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- --seed 7             every scenario with this seed
-//!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- --seeds 0..1000      many seeds; prints those that fail and what
-//!         was drawn (--drawn: only the runs of which the seed chooses everything)
-//!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- reload --seeds 0..1000    runs in which nodes reload
-//!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- rollout --seeds 0..100    slow buckets while nodes come, go and
-//!         restart: what they admit beside one node alone, with hand-over and without
+//!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- --seed 7             all scenarios with this seed
+//!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- --seeds 0..1000      many seeds; prints failures and the coverage
+//!         of random scenarios (--drawn: random scenarios only)
+//!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- reload --seeds 0..1000    scenarios in which nodes reload
+//!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- handoff --seeds 0..100    slow buckets while nodes join, leave and
+//!         restart: their admissions compared with a single node, with handoff and without
 //!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- grid --seed 1        the 705 cells (--nodes, --limit,
-//!         --seconds, --load, --shape choose; --quiet tells the bad ones only; --out FILE keeps what is measured,
-//!         and goes on where it was; --variant no-recall | no-early | neither)
+//!         --seconds, --load, --shape select; --quiet prints only cells with errors; --out FILE stores the results and
+//!         resumes; --variant no-recall | no-early | neither)
 //!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- model [--deep]       every order of events of three nodes
-//!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- rivals --svg FILE    beside what others do
+//!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- baselines --svg FILE    policies of other rate limiters
 //!     cargo run --release -p hivemind-rl-mesh-sim --example sim -- digests              a hash of every frame and decision of many
 //!         runs: equal output means equal behavior
-#![expect(clippy::print_stdout, reason = "a program that prints")]
+#![expect(clippy::print_stdout, reason = "command line output")]
 
 mod digests;
-mod grid;
+mod grid_table;
 
 use hivemind_core::Limit;
-use hivemind_mesh_sim::plot::{Row, svg};
-use hivemind_mesh_sim::rivals::{self, Rival};
-use hivemind_mesh_sim::{Cell, Draw, Model, Outcome, Played, Reload, Rollout, limits, scenarios};
+use hivemind_mesh_sim::baselines::{self, Baseline};
+use hivemind_mesh_sim::plot::{PlotRow, svg};
+use hivemind_mesh_sim::{
+    GridCell, GridResult, HandoffScenario, ModelCheck, RandomScenario, ReloadScenario, ScenarioResult,
+    limits, scenarios,
+};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -35,13 +38,13 @@ fn main() -> ExitCode {
     let seed = value(&arguments, "--seed").unwrap_or(1);
     match arguments.get(1).map(String::as_str) {
         Some("grid") => {
-            if let Err(error) = grid::run(&arguments, seed) {
-                println!("the file of the grid cannot be written: {error}");
+            if let Err(error) = grid_table::run(&arguments, seed) {
+                println!("the grid file cannot be written: {error}");
                 return ExitCode::FAILURE;
             }
         }
         Some("model") => return search(&arguments),
-        Some("rivals") => compare(&arguments, seed),
+        Some("baselines") => compare(&arguments, seed),
         Some("digests") => digests::print(),
         _ => {
             let seeds: Option<String> = value(&arguments, "--seeds");
@@ -54,8 +57,8 @@ fn main() -> ExitCode {
             if arguments.get(1).is_some_and(|first| first == "reload") {
                 return reload(range);
             }
-            if arguments.get(1).is_some_and(|first| first == "rollout") {
-                return roll_out(&range);
+            if arguments.get(1).is_some_and(|first| first == "handoff") {
+                return hand_off(&range);
             }
             return play(range, drawn_only);
         }
@@ -63,36 +66,36 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Searches every order of events of three nodes: the quick models, and with `--deep` the large ones too, each
-/// up to so many states.
+/// Searches every order of events of three nodes: the quick models, or with `--deep` the large ones, each up to
+/// `--states`.
 fn search(arguments: &[String]) -> ExitCode {
     let deep = arguments.iter().any(|argument| argument == "--deep");
-    let most_states = value(arguments, "--states").unwrap_or(20_000_000);
-    let models = if deep { Model::deep() } else { Model::quick() };
+    let max_states = value(arguments, "--states").unwrap_or(20_000_000);
+    let models = if deep { ModelCheck::deep() } else { ModelCheck::quick() };
     let (mut failed, mut states, mut steps) = (false, 0, 0);
     for model in models {
-        let searched = Model { most_states, ..model }.search();
-        println!("{model:?}: {searched:?}");
-        failed |= searched.broken.is_some();
-        (states, steps) = (states + searched.states, steps + searched.steps);
+        let result = ModelCheck { max_states, ..model }.search();
+        println!("{model:?}: {result:?}");
+        failed |= result.broken.is_some();
+        (states, steps) = (states + result.states, steps + result.steps);
     }
     println!("{states} states, {steps} steps");
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Plays the runs of these seeds in which nodes reload.
+/// Runs the reload scenarios of these seeds.
 fn reload(seeds: std::ops::Range<u64>) -> ExitCode {
     let (mut failed, mut admitted, mut possible) = (0, 0, 0);
     let (one, runs) = (seeds.end - seeds.start == 1, seeds.end - seeds.start);
     for seed in seeds {
-        let run = Reload::of(seed);
-        let came = run.play();
-        let bad = came.over_larger > 0 || came.over_new > 0;
+        let run = ReloadScenario::of(seed);
+        let result = run.play();
+        let bad = result.over_larger > 0 || result.over_new > 0;
         if one || bad {
-            println!("{}: seed {seed}: {came:?} {run:?}", if bad { "FAILED" } else { "held" });
+            println!("{}: seed {seed}: {result:?} {run:?}", if bad { "FAILED" } else { "held" });
         }
         failed += u64::from(bad);
-        (admitted, possible) = (admitted + came.admitted, possible + came.possible);
+        (admitted, possible) = (admitted + result.admitted, possible + result.possible);
     }
     println!(
         "{runs} runs, {failed} failed; once all had the new limit {admitted} of {possible} were admitted"
@@ -100,55 +103,54 @@ fn reload(seeds: std::ops::Range<u64>) -> ExitCode {
     if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Plays the runs of these seeds in which buckets go from hand to hand.
-fn roll_out(seeds: &std::ops::Range<u64>) -> ExitCode {
+/// Runs the handoff scenarios of these seeds.
+fn hand_off(seeds: &std::ops::Range<u64>) -> ExitCode {
     let mut failed = 0;
-    for rollout in Rollout::ALL {
-        let mut told = vec![format!("{rollout:?}:")];
+    for scenario in HandoffScenario::ALL {
+        let mut parts = vec![format!("{scenario:?}:")];
         for hand_over in [false, true] {
             let (mut admitted, mut possible) = (0, 0);
             for seed in seeds.clone() {
-                let came = rollout.play(seed, hand_over);
-                // Whoever is cut off and restarted is taken for dead: that is counted.
-                let bad = came.over > 0 && came.overlaps == 0;
+                let result = scenario.play(seed, hand_over);
+                // A node that is disconnected and restarted may be declared dead; that is counted as an overlap.
+                let bad = result.over > 0 && result.overlaps == 0;
                 if bad {
-                    println!("FAILED: {rollout:?}, seed {seed}, handed over: {hand_over}: {came:?}");
+                    println!("FAILED: {scenario:?}, seed {seed}, handed over: {hand_over}: {result:?}");
                 }
                 failed += u64::from(bad);
-                (admitted, possible) = (admitted + came.admitted, possible + came.possible);
+                (admitted, possible) = (admitted + result.admitted, possible + result.possible);
             }
             let how = if hand_over { "with" } else { "without" };
-            told.push(format!("{admitted} of {possible} {how} hand-over"));
+            parts.push(format!("{admitted} of {possible} {how} hand-over"));
         }
-        println!("{}", told.join(" "));
+        println!("{}", parts.join(" "));
     }
     println!("{failed} failed");
     if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Plays every scenario with each seed, on a limit and a load that the seed chooses, and a run of which it
-/// chooses everything.
+/// Runs all scenarios with each seed, with a limit and a load chosen by the seed, and one random scenario.
 fn play(seeds: std::ops::Range<u64>, drawn_only: bool) -> ExitCode {
     let (mut failed, mut runs) = (0_u64, 0_u64);
     let one = seeds.end - seeds.start == 1;
     let mut coverage = BTreeMap::new();
     for seed in seeds.clone() {
-        let mut judge = |name: &str, limit: &Limit, allowed: u64, played: Played| {
-            let bad = played.over > allowed || played.overlaps > 0;
+        let mut judge = |name: &str, limit: &Limit, allowed: u64, result: ScenarioResult| {
+            let bad = result.over > allowed || result.overlaps > 0;
             (failed, runs) = (failed + u64::from(bad), runs + 1);
             if one || bad {
                 let verdict = if bad { "FAILED" } else { "held" };
-                println!("{verdict}: seed {seed}, {name}, {limit}: {played:?}");
+                println!("{verdict}: seed {seed}, {name}, {limit}: {result:?}");
             }
         };
-        let draw = Draw::of(seed);
+        let draw = RandomScenario::of(seed);
         draw.count(&mut coverage);
-        judge(&format!("{draw:?}"), &draw.limit, draw.allowed(), draw.play());
+        judge(&format!("{draw:?}"), &draw.limit, draw.allowance(), draw.play());
         for scenario in scenarios().iter().filter(|_| !drawn_only) {
             let limits = limits();
             let Some(limit) = limits.get(usize::try_from(seed).unwrap_or(0) % limits.len()) else { continue };
             if scenario.name == "clocks step" && matches!(limit, Limit::TokenBucket(_)) {
-                continue; // A clock that is set forward earns what the leap is worth (docs/decisions/005).
+                continue; // A clock that is set forward refills a bucket by the leap (docs/decisions/005).
             }
             let load =
                 [0.8, 1.5, 6.0].get(usize::try_from(seed / 8).unwrap_or(0) % 3).copied().unwrap_or(1.0);
@@ -160,14 +162,14 @@ fn play(seeds: std::ops::Range<u64>, drawn_only: bool) -> ExitCode {
     }
     if !one {
         println!("{runs} runs, {failed} failed; drawn:");
-        for (what, times) in &coverage {
-            println!("  {what}: {times}");
+        for (label, times) in &coverage {
+            println!("  {label}: {times}");
         }
     }
     if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Sums up a column of outcomes.
+/// Summary of a policy.
 #[derive(Default)]
 struct Sum {
     cells: u32,
@@ -179,8 +181,8 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, cell: &Cell, outcome: &Outcome) -> (f64, f64) {
-        #[expect(clippy::cast_precision_loss, reason = "figures to be read")]
+    fn add(&mut self, cell: &GridCell, outcome: &GridResult) -> (f64, f64) {
+        #[expect(clippy::cast_precision_loss, reason = "printed values")]
         let over = 100.0 * outcome.over as f64 / f64::from(cell.limit);
         let under = 100.0 * outcome.under;
         self.cells += 1;
@@ -192,7 +194,7 @@ impl Sum {
         (over, under)
     }
 
-    fn tell(&self, name: &str) {
+    fn print(&self, name: &str) {
         let cells = f64::from(self.cells.max(1));
         println!(
             "| {name} | {} | {:.2} / {:.1} | {:.2} / {:.1} | {} ({:.1} %) |",
@@ -210,23 +212,23 @@ impl Sum {
 const TABLE: &str = "| policy | cells | over, % of the limit: mean / worst | under, %: mean / worst | within 1 % and nothing over |\n|---|---|---|---|---|";
 
 fn compare(arguments: &[String], seed: u64) {
-    let cells = grid::chosen(arguments);
+    let cells = grid_table::choose_cells(arguments);
     let mut rows = Vec::new();
     println!("{TABLE}");
-    let mut one = |name: &str, run: &dyn Fn(&Cell) -> Outcome| {
+    let mut one = |name: &str, run: &dyn Fn(&GridCell) -> GridResult| {
         let mut sum = Sum::default();
-        let figures = cells.iter().map(|cell| sum.add(cell, &run(cell))).collect();
-        sum.tell(name);
-        rows.push(Row { name: name.to_owned(), cells: figures });
+        let fields = cells.iter().map(|cell| sum.add(cell, &run(cell))).collect();
+        sum.print(name);
+        rows.push(PlotRow { name: name.to_owned(), cells: fields });
     };
     one("mesh, exact", &|cell| cell.run(seed));
-    for rival in Rival::ALL {
-        let name = match rival {
-            Rival::Gossip => "gossip of counts",
-            Rival::Global => "Gubernator GLOBAL",
-            Rival::EvenShares => "even shares",
+    for baseline in Baseline::ALL {
+        let name = match baseline {
+            Baseline::Gossip => "gossip of counts",
+            Baseline::Global => "Gubernator GLOBAL",
+            Baseline::EvenShares => "even shares",
         };
-        one(name, &|cell| rivals::run(cell, rival, seed));
+        one(name, &|cell| baselines::run(cell, baseline, seed));
     }
     if let Some(file) = value::<String>(arguments, "--svg")
         && let Err(error) = std::fs::write(&file, svg(&rows))

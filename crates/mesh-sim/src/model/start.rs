@@ -1,7 +1,7 @@
-//! How a search begins: who the members are before and after the vote, who owns the counter, and where all nodes stand.
+//! Initial state of a search: members before and after the vote, the owner of the counter, and the nodes.
 
-use super::step::{EDGE_MS, NODES, Search, Seat, State};
-use super::{Change, Model};
+use super::step::{EDGE_MS, ModelState, NODES, NodeState, Search};
+use super::{MembershipChange, ModelCheck};
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Timestamp};
 use hivemind_mesh::Member;
@@ -14,23 +14,23 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// From here on the second view holds: in the midst of the first window.
-const FENCE_MS: u64 = EDGE_MS - 200;
+/// Time from which the second view is effective: within the first window.
+const EFFECTIVE_MS: u64 = EDGE_MS - 200;
 
 impl Search {
-    pub(super) fn new(model: Model) -> Self {
+    pub(super) fn new(model: ModelCheck) -> Self {
         let limit = Limit::fixed_window(model.limit, Period::SECOND);
         let mut options = MeshOptions {
             on_unreachable: OnUnreachable::Refuse,
             split_from: if model.split { 1 } else { u32::MAX },
             sync_interval: Duration::from_millis(10),
-            // What a clock has been moved by is no part of the states that are told apart.
+            // The correction of a clock is not part of the state.
             slew: std::time::Duration::ZERO,
-            // There are no buckets in it, and each word of a former owner would be one more frame to order.
+            // Without buckets, handoff would only add frames to order.
             hand_over: false,
             ..MeshOptions::default()
         };
-        // Silence and votes are not what is searched: nobody is silent, no other view is agreed on.
+        // Silence and votes are not searched: no node is suspect, and no other view is proposed.
         let long = Duration::from_secs(3_600);
         options.council.staleness = long;
         options.council.patience = long;
@@ -38,28 +38,28 @@ impl Search {
         options.council.found_after = None;
         let members: Vec<Member> = (0..NODES).map(|index| Member::new(named(index), 1)).collect();
         let (before, after): (&[usize], &[usize]) = match model.change {
-            Change::None => (&[0, 1, 2], &[0, 1, 2]),
-            Change::Join => (&[0, 1], &[0, 1, 2]),
-            Change::Leave => (&[0, 1, 2], &[0, 1]),
+            MembershipChange::None => (&[0, 1, 2], &[0, 1, 2]),
+            MembershipChange::Join => (&[0, 1], &[0, 1, 2]),
+            MembershipChange::Leave => (&[0, 1, 2], &[0, 1]),
         };
         let of = |indices: &[usize]| -> Vec<Member> {
             indices.iter().filter_map(|index| members.get(*index).cloned()).collect()
         };
         let round = Round { number: 1, proposer: named(0) };
         let first = View::new(None, Timestamp::EPOCH, round.clone(), of(before), []);
-        let fence = Timestamp::from_millis(FENCE_MS);
-        let second = View::new(Some(first.as_base()), fence, round, of(after), []);
+        let effective_at = Timestamp::from_millis(EFFECTIVE_MS);
+        let second = View::new(Some(first.as_base()), effective_at, round, of(after), []);
         let owners = match model.change {
-            Change::None => (1, 1),
-            Change::Join => (0, 2),
-            Change::Leave => (2, 0),
+            MembershipChange::None => (1, 1),
+            MembershipChange::Join => (0, 2),
+            MembershipChange::Leave => (2, 0),
         };
         let key = (0..u64::MAX).map(|bits| Key::from_bits(bits, bits.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         let owned = |view: &View, key: Key, index: usize| view.owner(key) == members.get(index);
         let key = key.into_iter().find(|key| owned(&first, *key, owners.0) && owned(&second, *key, owners.1));
         let before = Chain::founded(first, Timestamp::EPOCH);
         let mut after = before.clone();
-        if model.change != Change::None {
+        if model.change != MembershipChange::None {
             after.append(second);
         }
         Self {
@@ -78,7 +78,7 @@ impl Search {
         }
     }
 
-    /// One run of a node, in the views it knows of.
+    /// Starts a generation of a node with the views that it knows.
     pub(super) fn start(&mut self, index: usize, run: u64, moment: u8, learned: bool) -> Node {
         let now = self.now(moment);
         let mut node = Node::new(named(index), run, self.options.clone(), now);
@@ -87,20 +87,20 @@ impl Search {
         node
     }
 
-    /// Everybody has consented to the second view, and nobody knows that all have.
-    pub(super) fn first(&mut self) -> State {
-        let seats = [0, 1, 2].map(|index| {
+    /// The first state: all nodes have voted for the second view, and none knows the result.
+    pub(super) fn first(&mut self) -> ModelState {
+        let node_states = [0, 1, 2].map(|index| {
             let mut node = self.start(index, 1, 0, false);
             let [before, after] = &self.chains;
             let votes = self.members.get(index).is_some_and(|member| before.head().has(member));
-            if self.model.change != Change::None && votes {
+            if self.model.change != MembershipChange::None && votes {
                 node.vote_on(after.head(), self.now(0));
-                assert!(node.is_in_doubt(), "it consents");
+                assert!(node.is_in_doubt(), "it votes");
             }
             let node = self.number(node);
-            let learned = self.model.change == Change::None;
-            Seat { node, moment: 0, alive: true, learned }
+            let learned = self.model.change == MembershipChange::None;
+            NodeState { node, moment: 0, alive: true, learned }
         });
-        State { seats, mail: SmallVec::new(), admitted: [0; 2], requests: 0, crashed: false }
+        ModelState { node_states, mail: SmallVec::new(), admitted: [0; 2], requests: 0, crashed: false }
     }
 }

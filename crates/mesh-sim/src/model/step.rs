@@ -1,6 +1,6 @@
-//! One step of the model: what an event does to a node, computed once and looked up from then on.
+//! Steps of the model: the effect of an event on a node, computed once and cached.
 
-use super::Model;
+use super::ModelCheck;
 use crate::digest::record;
 use hivemind_core::store::{Charge, Context, Key, Parts};
 use hivemind_core::{Cost, Limit, Timestamp};
@@ -16,11 +16,11 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 pub(super) const NODES: usize = 3;
-/// The end of the first window and the start of the second.
+/// Boundary between the first and the second window.
 pub(super) const EDGE_MS: u64 = 1_700_006_400_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Event {
+pub(super) enum ModelEvent {
     Request,
     Tick,
     Frame(u16),
@@ -30,7 +30,7 @@ pub(super) enum Event {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Seat {
+pub(super) struct NodeState {
     pub(super) node: u32,
     pub(super) moment: u8,
     pub(super) alive: bool,
@@ -38,16 +38,16 @@ pub(super) struct Seat {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct State {
-    pub(super) seats: [Seat; NODES],
-    /// The numbers of the frames that were sent, in order.
+pub(super) struct ModelState {
+    pub(super) node_states: [NodeState; NODES],
+    /// Numbers of the sent frames, sorted.
     pub(super) mail: SmallVec<[u16; 16]>,
     pub(super) admitted: [u64; 2],
     pub(super) requests: u8,
     pub(super) crashed: bool,
 }
 
-impl State {
+impl ModelState {
     pub(super) fn digest(&self) -> u128 {
         let mut hasher = SipHasher13::new();
         self.hash(&mut hasher);
@@ -55,7 +55,7 @@ impl State {
     }
 }
 
-/// What an event does to a node.
+/// Effect of an event on a node.
 #[derive(Clone, Debug)]
 pub(super) struct Effect {
     node: u32,
@@ -63,25 +63,25 @@ pub(super) struct Effect {
     sent: SmallVec<[u16; 4]>,
 }
 
-pub(super) struct Frame {
+pub(super) struct SentFrame {
     from: usize,
     to: usize,
     bytes: Vec<u8>,
 }
 
 pub(super) struct Search {
-    pub(super) model: Model,
+    pub(super) model: ModelCheck,
     pub(super) key: Key,
     pub(super) limit: Limit,
     pub(super) options: MeshOptions,
     pub(super) members: Vec<Member>,
-    /// The views as they are before and after the vote is known to have ended.
+    /// The views before and after the result of the vote is known.
     pub(super) chains: [Chain; 2],
     pub(super) nodes: Vec<Node>,
     pub(super) node_numbers: HashMap<u128, u32>,
-    pub(super) frames: Vec<Frame>,
+    pub(super) frames: Vec<SentFrame>,
     pub(super) frame_numbers: HashMap<(usize, usize, Vec<u8>), u16>,
-    pub(super) effects: HashMap<(u32, u8, Event), Effect>,
+    pub(super) effects: HashMap<(u32, u8, ModelEvent), Effect>,
     pub(super) spendable: HashMap<(u32, u8), [u64; 2]>,
 }
 
@@ -104,57 +104,57 @@ impl Search {
         number
     }
 
-    pub(super) fn events(&self, state: &State) -> Vec<(usize, Event)> {
+    pub(super) fn events(&self, state: &ModelState) -> Vec<(usize, ModelEvent)> {
         let mut events = Vec::new();
-        for (who, seat) in state.seats.iter().enumerate() {
-            if !seat.alive {
-                events.push((who, Event::Restart));
+        for (who, node_state) in state.node_states.iter().enumerate() {
+            if !node_state.alive {
+                events.push((who, ModelEvent::Restart));
                 continue;
             }
             if state.requests < self.model.requests {
-                events.push((who, Event::Request));
+                events.push((who, ModelEvent::Request));
             }
-            if usize::from(seat.moment) + 1 < self.model.moments.len() {
-                events.push((who, Event::Tick));
+            if usize::from(node_state.moment) + 1 < self.model.moments.len() {
+                events.push((who, ModelEvent::Tick));
             }
-            if !seat.learned {
-                events.push((who, Event::Learn));
+            if !node_state.learned {
+                events.push((who, ModelEvent::Learn));
             }
             if self.model.crash && !state.crashed {
-                events.push((who, Event::Crash));
+                events.push((who, ModelEvent::Crash));
             }
         }
         for number in &state.mail {
             let to = self.frames.get(usize::from(*number)).map_or(0, |frame| frame.to);
-            if state.seats.get(to).is_some_and(|seat| seat.alive) {
-                events.push((to, Event::Frame(*number)));
+            if state.node_states.get(to).is_some_and(|node_state| node_state.alive) {
+                events.push((to, ModelEvent::Frame(*number)));
             }
         }
         events
     }
 
-    pub(super) fn step(&mut self, state: &State, who: usize, event: Event) -> State {
+    pub(super) fn step(&mut self, state: &ModelState, who: usize, event: ModelEvent) -> ModelState {
         let mut after = state.clone();
-        let Some(seat) = after.seats.get_mut(who) else { return after };
+        let Some(node_state) = after.node_states.get_mut(who) else { return after };
         match event {
-            Event::Crash => (seat.alive, after.crashed) = (false, true),
-            Event::Restart => {
-                let (moment, learned) = (seat.moment, seat.learned);
+            ModelEvent::Crash => (node_state.alive, after.crashed) = (false, true),
+            ModelEvent::Restart => {
+                let (moment, learned) = (node_state.moment, node_state.learned);
                 let node = self.start(who, 2, moment, learned);
-                seat.node = self.number(node);
-                seat.alive = true;
+                node_state.node = self.number(node);
+                node_state.alive = true;
             }
-            Event::Request => after.requests += 1,
-            Event::Tick => seat.moment += 1,
-            Event::Learn => seat.learned = true,
-            Event::Frame(_) => {}
+            ModelEvent::Request => after.requests += 1,
+            ModelEvent::Tick => node_state.moment += 1,
+            ModelEvent::Learn => node_state.learned = true,
+            ModelEvent::Frame(_) => {}
         }
-        if matches!(event, Event::Crash | Event::Restart) {
+        if matches!(event, ModelEvent::Crash | ModelEvent::Restart) {
             return after;
         }
-        let (node, moment) = (seat.node, seat.moment);
+        let (node, moment) = (node_state.node, node_state.moment);
         let effect = self.effect(who, node, moment, event);
-        seat.node = effect.node;
+        node_state.node = effect.node;
         let tag = self.tag(moment);
         if let Some(admitted) = after.admitted.get_mut(tag) {
             *admitted += effect.admitted;
@@ -169,7 +169,7 @@ impl Search {
         after
     }
 
-    fn effect(&mut self, who: usize, number: u32, moment: u8, event: Event) -> Effect {
+    fn effect(&mut self, who: usize, number: u32, moment: u8, event: ModelEvent) -> Effect {
         if let Some(effect) = self.effects.get(&(number, moment, event)) {
             return effect.clone();
         }
@@ -178,18 +178,18 @@ impl Search {
         let Some(mut node) = node else { return Effect { node: number, admitted: 0, sent: SmallVec::new() } };
         let mut admitted = 0;
         match event {
-            Event::Request => admitted += self.request(&mut node, now),
-            Event::Tick => node.on_tick(now),
-            Event::Learn => {
+            ModelEvent::Request => admitted += self.request(&mut node, now),
+            ModelEvent::Tick => node.on_tick(now),
+            ModelEvent::Learn => {
                 let [_, after] = &self.chains;
                 node.learn(after.clone(), now);
             }
-            Event::Frame(frame) => {
+            ModelEvent::Frame(frame) => {
                 if let Some(frame) = self.frames.get(usize::from(frame)) {
                     node.on_frame(now, &named(frame.from), &frame.bytes);
                 }
             }
-            Event::Crash | Event::Restart => {}
+            ModelEvent::Crash | ModelEvent::Restart => {}
         }
         let outputs: Vec<Output> = node.outputs().collect();
         let mut sent = SmallVec::new();
@@ -226,23 +226,23 @@ impl Search {
         let number = *self.frame_numbers.entry((from, to, bytes.clone())).or_insert(next);
         if number == next {
             record(&[from as u64, to as u64], &bytes);
-            self.frames.push(Frame { from, to, bytes });
+            self.frames.push(SentFrame { from, to, bytes });
         }
         number
     }
 
-    /// What is wrong with a state, if anything is.
-    pub(super) fn judge(&mut self, state: &State) -> Option<String> {
+    /// The violation in a state, if there is one.
+    pub(super) fn judge(&mut self, state: &ModelState) -> Option<String> {
         let mut sums = state.admitted;
-        for seat in state.seats.iter().filter(|seat| seat.alive) {
-            let spendable = self.spendable(seat.node, seat.moment);
+        for node_state in state.node_states.iter().filter(|node_state| node_state.alive) {
+            let spendable = self.spendable(node_state.node, node_state.moment);
             sums.iter_mut().zip(spendable).for_each(|(sum, spendable)| *sum += spendable);
         }
         let limit = u64::from(self.model.limit);
         let over = sums.iter().any(|sum| *sum > limit);
         let admitted = state.admitted;
         over.then(|| {
-            format!("{admitted:?} were admitted of {limit}, and with what may be spent it is {sums:?}")
+            format!("{admitted:?} were admitted of {limit}, or {sums:?} including spendable allowance")
         })
     }
 
@@ -259,12 +259,12 @@ impl Search {
         spendable
     }
 
-    pub(super) fn tell(&self, who: usize, event: Event) -> String {
+    pub(super) fn describe(&self, who: usize, event: ModelEvent) -> String {
         let name = named(who);
         match event {
-            Event::Frame(number) => {
+            ModelEvent::Frame(number) => {
                 let from = self.frames.get(usize::from(number)).map_or(0, |frame| frame.from);
-                format!("{name} hears frame {number} of {}", named(from))
+                format!("{name} receives frame {number} of {}", named(from))
             }
             other => format!("{name}: {other:?}"),
         }

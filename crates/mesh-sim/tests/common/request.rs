@@ -1,10 +1,10 @@
-//! One request of one charge.
+//! A request with a single charge.
 
 use hivemind_core::store::{Charge, Context, Key, Parts};
 use hivemind_core::{Limit, Timestamp};
 use hivemind_mesh::{Decided, Node};
 
-/// One request at a node.
+/// Decides one request at a node.
 pub(crate) fn decide(node: &mut Node, key: Key, limit: &Limit, now: Timestamp) -> Decided {
     let charge = Charge::spend(key, Parts { domain: "", entries: &[] }, limit);
     node.decide(&[charge], Context::at(now))

@@ -1,16 +1,16 @@
-//! Three members of one view, and the mail between them.
+//! Three members of one view, and the frames between them.
 
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Charge, Context, Key, OnRefusal, Verdicts};
 use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, Output};
 use hivemind_mesh_sim::{Random, seated};
 
-/// Three nodes over a network that may lose and repeat, and then delivers in any order.
+/// Three nodes over a network that may lose, duplicate and reorder frames.
 pub(crate) struct Three {
     pub(crate) nodes: Vec<Node>,
     mail: Vec<(NodeId, NodeId, Vec<u8>)>,
     random: Random,
-    /// Lost and repeated, of a thousand. With neither, frames come at once and in order.
+    /// Loss and duplication per mille. Without both, frames arrive immediately and in order.
     pub(crate) loss: u64,
     pub(crate) twice: u64,
     pub(crate) now: Timestamp,
@@ -33,7 +33,7 @@ impl Three {
         decided
     }
 
-    /// Carries frames until there are none, or some stay for a later moment. Says what was decided.
+    /// Delivers frames until none are left, or the rest is delayed. Returns the decisions.
     fn deliver(&mut self) -> Vec<Verdicts> {
         let mut decided = Vec::new();
         let in_order = self.twice == 0;
@@ -84,14 +84,14 @@ impl Three {
             }
             Decided::Later(_) => {
                 let mut decided = self.deliver();
-                // An owner that recalls lets an ask wait a moment.
+                // An owner delays its answer while it recalls allowance.
                 decided.extend(self.pass(60));
                 (decided.pop().expect("an answer"), true)
             }
         }
     }
 
-    /// A key that the first node owns.
+    /// A key owned by the first node.
     pub(crate) fn key(&self, number: u64) -> Key {
         let view = self.nodes[0].view().expect("they are seated");
         (0..1_000)

@@ -75,7 +75,7 @@ pub(super) fn restart(world: &mut World, who: usize) {
 ///
 /// Fails when buckets that change their owner begin empty (as first written).
 #[test]
-fn a_mesh_that_was_just_founded_admits_a_slow_buckets_burst_at_once() {
+fn new_mesh_admits_the_burst_of_a_slow_bucket_immediately() {
     for (pause, seed) in [(0, 1), (SECOND, 2), (5 * SECOND, 3)] {
         let mut world = World::new(seed, Network::default(), strict(), 20_000);
         for index in 0..3 {
@@ -95,7 +95,7 @@ fn a_mesh_that_was_just_founded_admits_a_slow_buckets_burst_at_once() {
 /// Fails when buckets that change their owner begin empty (as first written), an unlisted bucket begins empty,
 /// or full whatever its owner was, or a listed bucket counts as full.
 #[test]
-fn a_rolling_restart_leaves_each_slow_bucket_what_it_had() {
+fn rolling_restart_keeps_the_level_of_each_slow_bucket() {
     for (seed, network) in [(1, Network::default()), (2, Network::bad()), (3, Network::bad())] {
         let options = MeshOptions { ask_timeout: std::time::Duration::from_millis(200), ..strict() };
         let mut world = World::new(seed, network, options, 20_000);
@@ -124,7 +124,7 @@ fn a_rolling_restart_leaves_each_slow_bucket_what_it_had() {
 /// Fails when a bucket of a crashed owner begins full at the next owner or at the owner's next generation, or a
 /// bucket without a handoff counts as accounted for.
 #[test]
-fn a_bucket_whose_owner_crashed_begins_empty() {
+fn bucket_of_a_crashed_owner_starts_empty() {
     for comes_back in [true, false] {
         let mut world = World::new(4, Network::default(), strict(), 20_000);
         world.start_together(3);
@@ -160,7 +160,7 @@ fn a_bucket_whose_owner_crashed_begins_empty() {
 ///
 /// Fails when a missing counter needs no reset, and begins empty with the next request.
 #[test]
-fn a_bucket_that_begins_empty_is_full_after_a_reset() {
+fn bucket_that_started_empty_is_full_after_a_reset() {
     let mut world = World::new(3, Network::default(), strict(), 20_000);
     world.start_together(3);
     world.discover(&[0, 1, 2]);
@@ -187,7 +187,7 @@ fn a_bucket_that_begins_empty_is_full_after_a_reset() {
 /// Fails when a counter window whose owner is the same in its view and in the newest one is kept, whatever the
 /// owner in between (as first written).
 #[test]
-fn a_bucket_that_was_with_another_in_between_is_not_what_it_was() {
+fn bucket_returning_to_an_owner_is_not_its_old_one() {
     let mut world = World::new(5, Network::default(), strict(), 0);
     world.start_together(2);
     let counters = buckets(&mut world, 30);
@@ -212,7 +212,7 @@ fn a_bucket_that_was_with_another_in_between_is_not_what_it_was() {
 
 /// More than one frame holds, over a network that loses and repeats.
 #[test]
-fn thousands_of_buckets_are_handed_over_whole() {
+fn handoff_of_thousands_of_buckets_is_complete() {
     let mut world = World::new(6, Network::bad(), strict(), 0);
     world.start_together(1);
     let counters = buckets(&mut world, 3_000);

@@ -27,10 +27,10 @@ fn key_that_goes(from: (usize, usize), to: usize) -> Key {
 /// A node alone counts in one counter window, window after window; another joins whose clock has not reached
 /// the running one.
 ///
-/// Fails when the council does not know that windows of such a counter window began, or a window that it has
+/// Fails when membership does not know that windows of such a counter window began, or a window that it has
 /// left begins again.
 #[test]
-fn a_window_that_a_node_alone_has_begun_is_in_no_later_view() {
+fn window_started_by_a_single_node_is_in_no_later_view() {
     for (step, waits) in (0..10).flat_map(|step| [(step, true), (step, false)]) {
         let options = MeshOptions { recall: false, ..strict() };
         let mut world = World::new(1, quick(), options, 0);
@@ -53,13 +53,13 @@ fn a_window_that_a_node_alone_has_begun_is_in_no_later_view() {
         }
         assert_eq!(world.node(1).and_then(|node| node.view()).map_or(0, |view| view.members().len()), 2);
         let tally = world.tally(0).expect("it was added");
-        let told = format!("joined {step} tenths later, {waits}: {:?}", tally.windows());
+        let context = format!("joined {step} tenths later, {waits}: {:?}", tally.windows());
         // The node for which the single one decided has another clock, and may assume the previous window.
-        assert!(tally.admitted <= 80 && (tally.most_over() == 0 || !waits), "{told}");
+        assert!(tally.admitted <= 80 && (tally.max_excess() == 0 || !waits), "{context}");
         let now = Timestamp::from_nanos((1_700_006_456 * SECOND + world.elapsed_us()) * 1_000);
         let last = tag_at(&limit, now) - 1;
         let spendable = world.node(0).map(|node| node.spendable((key, &limit, last), now));
-        assert_eq!(spendable, Some(0), "{told}");
+        assert_eq!(spendable, Some(0), "{context}");
     }
 }
 
@@ -68,7 +68,7 @@ fn a_window_that_a_node_alone_has_begun_is_in_no_later_view() {
 ///
 /// Fails when a window weighs what the last one had admitted when it was opened.
 #[test]
-fn what_the_last_window_admits_after_the_next_was_opened_weighs_in_it() {
+fn late_admissions_of_the_last_window_weigh_in_the_next() {
     let limit = Limit::sliding_window(100, Period::SECOND.times(10).expect("a period"));
     for asker in [true, false] {
         let mut world = World::new(1, quick(), strict(), 0);
@@ -102,7 +102,7 @@ fn what_the_last_window_admits_after_the_next_was_opened_weighs_in_it() {
 
 /// The over-admission of a bucket of a hundred a second while it moves from one owner to another, and clocks
 /// are wrong.
-fn over_while_it_changes_hands(seed: u64, network: Network, (old_us, new_us): (i64, i64)) -> (u64, u64) {
+fn excess_during_owner_change(seed: u64, network: Network, (old_us, new_us): (i64, i64)) -> (u64, u64) {
     let key = key_that_goes((3, 1), 3);
     let mut world = World::new(seed, network, strict(), 0);
     world.start_together(3);
@@ -119,17 +119,17 @@ fn over_while_it_changes_hands(seed: u64, network: Network, (old_us, new_us): (i
     }
     assert_eq!(world.node(0).and_then(|node| node.view()).map_or(0, |view| view.members().len()), 4);
     let tally = world.tally(0).expect("it was added");
-    (tally.most_over(), tally.admitted)
+    (tally.max_excess(), tally.admitted)
 }
 
-/// Fails when each node checks a fence by its own clock.
+/// Fails when each node checks the effective time of a view by its own clock.
 #[test]
-fn a_bucket_that_changes_hands_is_not_kept_by_two_whose_clocks_differ() {
+fn bucket_is_not_kept_by_two_owners_with_different_clocks() {
     let hour = 3_600_000_000;
     let clocks = [(0, 0), (-1_500_000, 0), (0, 1_500_000), (-1_500_000, 1_500_000), (-hour, 0), (0, hour)];
     for off in clocks {
         for network in [quick(), Network::default()] {
-            let (over, admitted) = over_while_it_changes_hands(4, network, off);
+            let (over, admitted) = excess_during_owner_change(4, network, off);
             assert_eq!(over, 0, "clocks are off by {off:?} us");
             assert!(admitted >= 700, "{admitted} with clocks off by {off:?} us");
         }

@@ -30,7 +30,7 @@ fn add(world: &mut World, numbers: std::ops::Range<u64>, limit: Limit) -> Vec<us
 ///
 /// Fails when the shares of leavers are not inherited.
 #[test]
-fn a_rolling_restart_leaves_windows_that_nobody_touched_whole() {
+fn rolling_restart_keeps_untouched_windows_complete() {
     for (seed, requests) in [(1, 5), (2, 5), (3, 60), (4, 60)] {
         let mut world = within_a_minute(seed, Network::default());
         (0..3).for_each(|who| restart(&mut world, who));
@@ -48,7 +48,7 @@ fn a_rolling_restart_leaves_windows_that_nobody_touched_whole() {
 /// Fails when shares of leavers without a handoff are inherited, or the next owner does not record touched
 /// windows.
 #[test]
-fn windows_that_somebody_touched_are_not_given_twice() {
+fn touched_windows_are_not_granted_twice() {
     for seed in 0..12 {
         let network = if seed % 3 == 0 { Network::default() } else { Network::bad() };
         for requests in [5, 60] {
@@ -63,7 +63,7 @@ fn windows_that_somebody_touched_are_not_given_twice() {
             }
             ask_for_all(&mut world, 3, &all, requests as usize / 2 + 4);
             let most =
-                all.iter().map(|counter| world.tally(*counter).expect("it was added").most_over()).max();
+                all.iter().map(|counter| world.tally(*counter).expect("it was added").max_excess()).max();
             assert_eq!(most, Some(0), "seed {seed}, {requests} a minute: {:?}", admitted(&world, &all));
         }
     }
@@ -73,7 +73,7 @@ fn windows_that_somebody_touched_are_not_given_twice() {
 ///
 /// Fails when shares of members that disappeared silently are inherited.
 #[test]
-fn nobody_inherits_of_the_dead_nor_by_those_who_cannot_account_for_them() {
+fn windows_of_dead_members_are_not_inherited() {
     let mut world = within_a_minute(1, Network::default());
     let used = add(&mut world, 0..30, of_the_minute(5));
     ask_for_all(&mut world, 3, &used, 6);
@@ -93,7 +93,7 @@ fn nobody_inherits_of_the_dead_nor_by_those_who_cannot_account_for_them() {
 ///
 /// Fails when every leaver's handoff counts, however far back it knows its keys.
 #[test]
-fn what_the_dead_had_is_not_inherited_of_who_came_after_them() {
+fn windows_of_the_dead_are_not_inherited_through_others() {
     let mut world = within_a_minute(1, Network::default());
     let used = add(&mut world, 0..30, of_the_minute(5));
     for counter in &used {
@@ -117,7 +117,7 @@ fn what_the_dead_had_is_not_inherited_of_who_came_after_them() {
 ///
 /// Fails when a leaver opens windows with its former share.
 #[test]
-fn who_has_left_has_no_part_of_windows_that_it_had_not_touched() {
+fn departed_node_has_no_share_of_untouched_windows() {
     for seed in 0..6 {
         let mut world = within_a_minute(seed, Network::default());
         world.leave(0);
@@ -131,7 +131,7 @@ fn who_has_left_has_no_part_of_windows_that_it_had_not_touched() {
             }
             ask_for_all(&mut world, 3, &fresh, requests as usize);
             let over =
-                fresh.iter().map(|counter| world.tally(*counter).expect("it was added").most_over()).max();
+                fresh.iter().map(|counter| world.tally(*counter).expect("it was added").max_excess()).max();
             assert_eq!(over, Some(0), "seed {seed}, {requests} a minute: {:?}", admitted(&world, &fresh));
         }
     }
@@ -142,7 +142,7 @@ fn who_has_left_has_no_part_of_windows_that_it_had_not_touched() {
 ///
 /// Fails when a node has left before it checked its holdings.
 #[test]
-fn a_rolling_restart_leaves_windows_that_somebody_touched_what_was_left_of_them() {
+fn rolling_restart_keeps_the_rest_of_touched_windows() {
     for (seed, requests) in [(1, 5), (2, 60), (3, 300), (4, 300)] {
         let mut world = within_a_minute(seed, Network::default());
         let used = add(&mut world, 0..9, of_the_minute(requests));
@@ -173,7 +173,7 @@ fn a_rolling_restart_leaves_windows_that_somebody_touched_what_was_left_of_them(
 /// Fails with sixteen views (as first written): with the third rolling restart every key was refused until
 /// midnight.
 #[test]
-fn rolling_restarts_all_day_long_leave_the_windows_of_the_day_whole() {
+fn rolling_restarts_all_day_keep_daily_windows_complete() {
     let limit = Limit::fixed_window(60, Period::DAY);
     let mut world = within_a_minute(1, Network::default());
     let used = add(&mut world, 0..6, limit);
@@ -191,7 +191,7 @@ fn rolling_restarts_all_day_long_leave_the_windows_of_the_day_whole() {
 ///
 /// Fails when an owner acknowledges an update once, and not again after that acknowledgement was lost.
 #[test]
-fn who_leaves_is_done_soon_also_where_words_are_lost() {
+fn leaving_ends_soon_despite_lost_updates() {
     for seed in 0..20 {
         let mut world = within_a_minute(seed, Network::bad());
         let used = add(&mut world, 0..30, of_the_minute(60));
@@ -214,7 +214,7 @@ fn who_leaves_is_done_soon_also_where_words_are_lost() {
 ///
 /// Fails when the next owner does not record touched windows.
 #[test]
-fn of_the_window_before_nothing_is_inherited_that_somebody_touched() {
+fn touched_previous_window_is_not_inherited() {
     let limit = of_the_minute(5);
     let mut world = World::new(1, Network::default(), strict(), 20_000);
     world.start_together(3);

@@ -2,9 +2,9 @@
 
 use super::limited_listener::LimitedListener;
 use super::listeners::Listeners;
-use crate::config::Settings;
-use crate::config::gateway::Gateway;
-use crate::mesh::RunningMesh;
+use crate::settings::Settings;
+use hivemind_engine::mesh::RunningMesh;
+use hivemind_gateway::settings::Gateway;
 use hivemind_tls::security::Security;
 use std::io::Write;
 use std::net::SocketAddr;

@@ -3,9 +3,9 @@
 use super::rate_limit_server::RateLimitServer;
 use super::shutdown::Shutdown;
 use super::telemetry::Exports;
-use crate::front::gateway::Gateway;
-use crate::mesh::RunningMesh;
 use hivemind_core::{Clock, MonotonicClock};
+use hivemind_engine::mesh::RunningMesh;
+use hivemind_gateway::Gateway;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;

@@ -1,6 +1,6 @@
 //! File descriptor limit: every connection needs a descriptor, and the usual soft limit is 1,024.
 
-use crate::config::Settings;
+use crate::settings::Settings;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// For listeners, logs and files.

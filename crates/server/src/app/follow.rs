@@ -2,11 +2,10 @@
 
 use super::gateway::GatewayHandles;
 use super::{Origin, Shared};
-use crate::config::Settings;
-use crate::front::gateway::Gateway;
-use crate::reload::{
-    ConfigurationFile, Follower, KeyFiles, LOOKS_EVERY, PutInForce, Reloads, Request, RuleFiles, TlsFiles,
-};
+use crate::reload::{ConfigurationFile, Follower, KeyFiles, LOOKS_EVERY, PutInForce, RuleFiles, TlsFiles};
+use crate::settings::Settings;
+use hivemind_admin::{ReloadRequest, Reloads};
+use hivemind_gateway::Gateway;
 use hivemind_tls::{ServerCertificates, TrustStores};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,7 +37,12 @@ pub(super) fn follow(
     reloads
 }
 
-fn follow_rules(settings: &Settings, shared: &Shared, path: PathBuf, requests: mpsc::Receiver<Request>) {
+fn follow_rules(
+    settings: &Settings,
+    shared: &Shared,
+    path: PathBuf,
+    requests: mpsc::Receiver<ReloadRequest>,
+) {
     let limiting = &settings.rate_limiting;
     let followed = RuleFiles {
         path,
@@ -56,14 +60,14 @@ fn follow_configuration(
     origin: Origin,
     shared: &Shared,
     gateway: Option<Arc<Gateway>>,
-    requests: mpsc::Receiver<Request>,
+    requests: mpsc::Receiver<ReloadRequest>,
 ) {
     let mesh = shared.mesh.clone();
     let put_in_force = |gateway: Arc<Gateway>| -> PutInForce {
         Box::new(move |routing| {
             gateway.put_in_force(routing)?;
             if let Some(mesh) = &mesh {
-                mesh.gateway_is(routing);
+                mesh.gateway_is(routing.limits_text());
             }
             Ok(())
         })
@@ -88,7 +92,7 @@ fn follow_tls(
     shared: &Shared,
     trust: Arc<TrustStores>,
     certificates: Option<Arc<ServerCertificates>>,
-    requests: mpsc::Receiver<Request>,
+    requests: mpsc::Receiver<ReloadRequest>,
 ) {
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
     let followed = TlsFiles::new(certificates, shared.port_access.ports(), trust, service, health);
@@ -100,7 +104,7 @@ fn follow_tls(
 }
 
 /// Follows keys and tokens, also if nothing else is checked that often.
-fn follow_keys(shared: &Shared, requests: mpsc::Receiver<Request>) {
+fn follow_keys(shared: &Shared, requests: mpsc::Receiver<ReloadRequest>) {
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
     let followed = KeyFiles::new(shared.port_access.access.clone(), service, health);
     tokio::spawn(Follower { followed, loaded: None, interval: LOOKS_EVERY, requests }.run());

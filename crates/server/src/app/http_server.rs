@@ -3,12 +3,12 @@
 
 use super::limited_listener::LimitedListener;
 use super::shutdown::{AcceptGate, DrainSignals, wait_until_set};
-use crate::admin::Stays;
 use axum::Router;
 use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
+use hivemind_admin::Stays;
 use hivemind_tls::{PortTls, accept};
 use hyper::body::Incoming;
 use hyper::service::service_fn;

@@ -2,7 +2,7 @@
 
 use super::inherited::{InheritedSockets, Opener, SocketPurpose};
 use super::limited_listener::LimitedListener;
-use crate::config::Settings;
+use crate::settings::Settings;
 use anyhow::{Context, bail};
 use axum::serve::Listener;
 use hivemind_core::{Clock, MonotonicClock};

@@ -2,11 +2,11 @@
 
 use super::limited_listener::LimitedListener;
 use super::listeners::{Listeners, Tcp};
-use crate::admin::Reach;
-use crate::config::Settings;
-use crate::health::Parts;
+use crate::settings::Settings;
 use anyhow::Context;
+use hivemind_admin::Reach;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_engine::health::Parts;
 use hivemind_tls::access::Access;
 use hivemind_tls::security::Security;
 use hivemind_tls::{PortFiles, PortTls, Protocol};

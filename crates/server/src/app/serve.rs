@@ -9,11 +9,12 @@ use super::signals::Signals;
 use super::telemetry::{self, Exports};
 use super::upgrade::{drain_after_takeover, notify_supervisor, prepare_handover, wait_for_stop};
 use super::{Origin, Shared, follow, gateway, http_server, rate_limit_server};
-use crate::admin::{self, About, Admin, Gauge, Guard, Reach, Room};
-use crate::config::Settings;
-use crate::front::gateway::Gateway;
-use crate::front::rls::RateLimitService;
-use crate::reload::Reloads;
+use crate::settings::Settings;
+use hivemind_admin as admin;
+use hivemind_admin::Reloads;
+use hivemind_admin::{self, About, Admin, Gauge, Guard, Reach, Room};
+use hivemind_envoy::rls::RateLimitService;
+use hivemind_gateway::Gateway;
 use hivemind_tls::acme::Renewal;
 use std::sync::Arc;
 use tokio::net::UnixListener;
@@ -39,7 +40,7 @@ pub(super) async fn serve(
     let mut gateway = gateway::start(settings, &shared, gateway, redirect, &shutdown, &mut accepting).await?;
     let renewal = gateway.as_mut().and_then(|of| of.renewal.take());
     let logs = gateway.as_ref().map(|of| Arc::clone(&of.gateway));
-    let about = About::new(settings, origin.configuration.path.as_deref());
+    let about = about(settings, &origin);
     let reloads = follow::follow(settings, origin, &shared, gateway);
     let admin = admin_of(&shared, reloads.clone(), logs.clone(), (about, room));
     let mut http_servers = JoinSet::new();
@@ -171,4 +172,13 @@ fn start_http_servers(
         ));
     }
     Ok(())
+}
+
+fn about(settings: &Settings, origin: &Origin) -> About {
+    let storage = match (&settings.mesh, &settings.storage.redis) {
+        (Some(_), _) => "mesh",
+        (None, Some(_)) => "redis",
+        (None, None) => "memory",
+    };
+    About::new(storage, settings.rate_limiting.config_path.clone(), origin.configuration.path.clone())
 }

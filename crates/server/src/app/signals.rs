@@ -1,9 +1,9 @@
 //! Signals: shutdown, reload, and the start of a successor.
 
 use super::handover::{Handover, Successor};
-use crate::health::Health;
-use crate::reload::Reloads;
 use crate::systemd::Supervisor;
+use hivemind_admin::Reloads;
+use hivemind_engine::health::Health;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;

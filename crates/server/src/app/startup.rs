@@ -1,9 +1,11 @@
 //! Initial state of the service: decision options and the first rules.
 
-use crate::config::{RuleTexts, Settings, demo_rules};
-use crate::health::Health;
+use crate::demo::demo_rules;
 use crate::reload::{accepted, refused};
-use crate::service::{HeaderNames, Options, Service};
+use crate::settings::Settings;
+use hivemind_engine::health::Health;
+use hivemind_engine::rule_files::RuleTexts;
+use hivemind_engine::service::{HeaderNames, Options, Service};
 
 pub(super) fn options(settings: &Settings) -> Options {
     let limiting = &settings.rate_limiting;

@@ -2,11 +2,11 @@
 
 use super::Shared;
 use super::traces::TracePipeline;
-use crate::config::Settings;
-use crate::storage;
+use crate::settings::Settings;
 use anyhow::Context;
 use axum::http::header;
 use axum::routing::get;
+use hivemind_engine::storage;
 use hivemind_telemetry::metrics_exporter::MetricsExporter;
 use hivemind_telemetry::otlp::{Sender, Signal};
 use hivemind_telemetry::{BackendMetrics, Instruments, exposition};

@@ -1,7 +1,7 @@
 //! Trace pipeline: created before the first request, flushed after the last.
 
 use super::Shared;
-use crate::config::Settings;
+use crate::settings::Settings;
 use anyhow::Context;
 use hivemind_telemetry::Stats;
 use hivemind_telemetry::otlp::{Sender, Signal};

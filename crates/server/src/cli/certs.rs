@@ -1,9 +1,9 @@
 //! `hivemind certs`: a private CA for a mesh, and certificates for its nodes.
 
-use crate::mesh::certs::{Authority, Term};
-use crate::mesh::name::CertifiedName;
 use clap::{Args, Subcommand};
 use hivemind_core::{Clock, SystemClock};
+use hivemind_engine::mesh::certs::{Authority, Term};
+use hivemind_engine::mesh::name::CertifiedName;
 use hivemind_tls::format_time;
 use std::io::Write;
 use std::num::NonZeroU32;

@@ -1,8 +1,10 @@
 //! `hivemind check`: reports every mistake in rules and configuration before they become active.
 
-use crate::config::{LARGEST_CONFIGURATION, load_rules, load_settings};
+use crate::settings::LARGEST_CONFIGURATION;
+use crate::settings::load_settings;
 use clap::Args;
 use hivemind_config::bounded_file::read_bounded;
+use hivemind_engine::rule_files::load_rules;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,5 +63,5 @@ fn is_configuration(path: &Path) -> bool {
     let begins = |word: &str| {
         text.lines().any(|line| line.strip_prefix(word).is_some_and(|rest| rest.starts_with(':')))
     };
-    !begins("domain") && crate::config::SECTIONS.iter().any(|section| begins(section))
+    !begins("domain") && crate::settings::SECTIONS.iter().any(|section| begins(section))
 }

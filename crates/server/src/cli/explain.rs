@@ -1,9 +1,10 @@
 //! `hivemind explain`: which rule matches a descriptor, and why.
 
 use super::entries::entries;
-use crate::config::{demo_rules, load_rules};
-use crate::explained::Explained;
+use crate::demo::demo_rules;
 use clap::Args;
+use hivemind_engine::explained::Explained;
+use hivemind_engine::rule_files::load_rules;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -2,9 +2,9 @@
 
 use super::rate::Rate;
 use crate::app::Origin;
-use crate::config::gateway::Upstream;
 use crate::reload::Configuration;
 use clap::Args;
+use hivemind_gateway::settings::Upstream;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;

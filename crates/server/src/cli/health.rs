@@ -1,8 +1,8 @@
 //! `hivemind health`: the health of a running service, for containers without curl.
 
 use super::client::{Client, Question};
-use crate::config::Settings;
 use crate::reload::Configuration;
+use crate::settings::Settings;
 use anyhow::{Context, bail};
 use clap::Args;
 use hivemind_config::value_kind::duration;

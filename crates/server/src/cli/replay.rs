@@ -1,11 +1,12 @@
 //! `hivemind replay`: decides recorded requests at their own times.
 
-use crate::config::{demo_rules, load_rules};
-use crate::replay::{AccessLog, Both, Comparison, Engine, Lines, Recorded, Summary, Taken};
+use crate::demo::demo_rules;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use hivemind_core::Rules;
 use hivemind_core::store::OnRefusal;
+use hivemind_engine::replay::{AccessLog, Both, Comparison, Engine, Lines, Recorded, Summary, Taken};
+use hivemind_engine::rule_files::load_rules;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -138,7 +139,7 @@ impl Replay {
         let mut lines = Lines::new(self.input()?);
         let mut output = BufWriter::new(io::stdout().lock());
         let mut skipped = 0_u64;
-        while let Some(line) = lines.next().with_context(|| format!("reading {}", self.input_name()))? {
+        while let Some(line) = lines.next_line().with_context(|| format!("reading {}", self.input_name()))? {
             let recorded = line.text.and_then(|text| reader.read(text));
             let recorded = match recorded {
                 Ok(recorded) => recorded,
@@ -271,7 +272,7 @@ enum Reader {
 }
 
 impl Reader {
-    fn read<'a>(&'a self, line: &'a str) -> Result<Recorded<'a>, crate::replay::Malformed> {
+    fn read<'a>(&'a self, line: &'a str) -> Result<Recorded<'a>, hivemind_engine::replay::Malformed> {
         match self {
             Self::Json => Recorded::from_json(line),
             Self::Combined(log) => log.read(line),

@@ -1,7 +1,8 @@
 //! `hivemind schema`: JSON Schema of our files, for editors.
 
-use crate::config::{configuration_schema, rules_schema};
+use crate::settings::configuration_schema;
 use clap::{Args, ValueEnum};
+use hivemind_engine::rule_files::schema as rules_schema;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -39,7 +40,8 @@ impl Schema {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{configuration_schema, rules_schema};
+    use crate::settings::configuration_schema;
+    use hivemind_engine::rule_files::schema as rules_schema;
     use serde_json::Value;
     use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! `hivemind serve`: runs every configured component.
 
 use crate::app::{self, Inheritance, Origin};
-use crate::config::Settings;
 use crate::reload::Configuration;
+use crate::settings::Settings;
 use crate::systemd;
 use anyhow::Context;
 use clap::Args;

@@ -1,7 +1,7 @@
 //! Short runs of every fuzz target: arbitrary bytes, and mutated seeds.
 
 use super::{json_request, replay_line, rls_codec, rls_request, rule_file, websocket_frames};
-use crate::admin::request_of_json;
+use hivemind_admin::request_of_json;
 use hivemind_core::testing::cases;
 use proptest::collection::vec;
 use proptest::prelude::*;

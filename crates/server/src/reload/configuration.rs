@@ -1,14 +1,16 @@
 //! Reload of the configuration: which settings change at runtime, and which need a restart.
 
 use super::Followed;
-use crate::config::environment;
-use crate::config::gateway::Routing;
-use crate::config::{Loaded, Settings, SettingsText};
-use crate::front::gateway::GatewayError;
-use crate::health::Health;
-use crate::service::Service;
+use crate::settings::Loaded;
+use crate::settings::Settings;
+use crate::settings::SettingsText;
+use crate::settings::environment;
 use hivemind_config::problem::Problems;
 use hivemind_config::value_hashes::ValueHashes;
+use hivemind_engine::health::Health;
+use hivemind_engine::service::Service;
+use hivemind_gateway::GatewayError;
+use hivemind_gateway::settings::Routing;
 use hivemind_telemetry::logging::RunningLog;
 use hivemind_telemetry::settings::log::{DecisionLogSettings, LogLevels, LogSettings};
 use std::path::{Path, PathBuf};
@@ -125,7 +127,7 @@ fn without_followed(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     if let Some(gateway) = &mut settings.gateway {
         gateway.routing.services.clear();
-        gateway.routing.platform = crate::config::gateway::Platform::default();
+        gateway.routing.platform = hivemind_gateway::settings::Platform::default();
     }
     let log = &mut settings.observability.log;
     (log.levels, log.decisions) = (LogLevels::default(), DecisionLogSettings::default());

@@ -3,8 +3,8 @@
 //! becomes active.
 
 use super::Followed;
-use crate::health::Health;
-use crate::service::Service;
+use hivemind_engine::health::Health;
+use hivemind_engine::service::Service;
 use hivemind_tls::access::{Access, AccessError};
 use std::cell::Cell;
 use std::fmt;

@@ -1,11 +1,12 @@
 //! Reload of the rules of the rate limit service.
 
 use super::Followed;
-use crate::config::{LoadedRules, RuleTexts};
-use crate::health::Health;
-use crate::mesh::RunningMesh;
-use crate::service::Service;
 use hivemind_config::problem::Problems;
+use hivemind_engine::health::Health;
+use hivemind_engine::mesh::RunningMesh;
+use hivemind_engine::rule_files::LoadedRules;
+use hivemind_engine::rule_files::RuleTexts;
+use hivemind_engine::service::Service;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,9 +1,9 @@
 //! Reload of certificates, and of the CAs for upstreams and callers.
 
 use super::Followed;
-use crate::health::Health;
-use crate::service::Service;
 use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_engine::health::Health;
+use hivemind_engine::service::Service;
 use hivemind_tls::{PortTls, ServerCertificates, TlsError, TrustStores, Warning};
 use std::collections::HashMap;
 use std::fmt;

@@ -19,12 +19,12 @@ const TOKEN: &str = "the-operators-token-0123456789";
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 
 fn description() -> Value {
-    json(&std::fs::read_to_string(repository("crates/server/src/admin/openapi.json")).unwrap())
+    json(&std::fs::read_to_string(repository("crates/admin/src/openapi.json")).unwrap())
 }
 
 /// The routes of the admin port in the code, as `get /api/v1/rules`. A route for any method counts as `post`.
 pub(crate) fn routed() -> BTreeSet<String> {
-    let mut files = vec![repository("crates/server/src/admin.rs")];
+    let mut files = vec![repository("crates/admin/src/lib.rs")];
     let mut folders = vec![repository("crates/server/src/admin")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -162,7 +162,7 @@ async fn run_schemathesis(program: &Path, server: &Server, only: Option<&str>) {
     let mut command = Command::new(program);
     command.arg("--config-file").arg(repository("crates/server/tests/api/data/schemathesis.toml")).arg("run");
     command
-        .arg(repository("crates/server/src/admin/openapi.json"))
+        .arg(repository("crates/admin/src/openapi.json"))
         .args(["--url", &format!("http://{}", server.admin)]);
     command.args(["-H", &format!("Authorization: Bearer {TOKEN}"), "--checks", "all", "--no-color"]);
     command.args(["--phases", "examples,coverage,fuzzing", "--request-timeout", "10", "--workers", "2"]);

@@ -5,7 +5,7 @@ use hivemind_testkit::{Page, hivemind, post};
 use serde_json::Value;
 
 /// The log lines of a peer that is killed and started again.
-const CHANGES: [&str; 3] = ["a peer came", "a peer counts as dead", "a peer has started anew"];
+const CHANGES: [&str; 3] = ["peer joined", "peer is dead", "peer restarted"];
 
 async fn forget(node: &Node, name: &str) -> Page {
     post(node.admin, &format!("/api/v1/peers/{name}/forget"), "").await
@@ -73,10 +73,10 @@ async fn peer_join_death_and_restart_are_each_logged_once() {
     nodes[1].ended().await;
     until_dead(&nodes[0], "node-1").await;
     // The page shows it before the log does.
-    nodes[0].log.next("a peer counts as dead").await;
+    nodes[0].log.next("peer is dead").await;
     let first = [nodes[0].mesh];
     nodes[1] = Node::start(authority.node("node-1", &first)).await;
-    nodes[0].log.next("a peer has started anew").await;
+    nodes[0].log.next("peer restarted").await;
     all_are_members(&nodes).await;
     nodes[0].signal("TERM").await;
     assert_eq!(nodes[0].ended().await.code(), Some(0));
@@ -86,7 +86,7 @@ async fn peer_join_death_and_restart_are_each_logged_once() {
         .iter()
         .filter(|line| line["fields"]["peer"] == "node-1")
         .filter_map(|line| line["fields"]["message"].as_str())
-        .map(|message| message.split(':').next().unwrap())
+        .map(|message| message.split(';').next().unwrap())
         .filter(|message| CHANGES.contains(message))
         .collect();
     assert_eq!(messages, CHANGES, "{log}");

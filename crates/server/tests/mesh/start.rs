@@ -29,10 +29,10 @@ async fn invalid_certificates_prevent_the_start_with_a_remedy() {
         (setup(&own).with("POD_NAMESPACE", "n").with("POD_NAME", "p"), &["`p.n.pod`"]),
         (
             setup(&own).with("mesh.tls.ca", foreign.join("ca.crt").to_str().unwrap()),
-            &["peers would not accept"],
+            &["peers would reject"],
         ),
         (setup(&out), &["is for b, c", "MESH_NODE_ID"]),
-        (setup(&own).with("mesh.bind", "192.0.2.1:0"), &["cannot listen at 192.0.2.1:0", "mesh.bind"]),
+        (setup(&own).with("mesh.bind", "192.0.2.1:0"), &["cannot listen on 192.0.2.1:0", "mesh.bind"]),
         (
             Setup::rules(RULES).with("storage.kind", "mesh"),
             &["a mesh needs certificates", "hivemind certs ca --out ca"],
@@ -132,11 +132,11 @@ async fn assert_isolated(node: &mut Node, words: &[&str]) {
     until("the report in /readyz", async || {
         let page = get(node.admin, "/readyz").await;
         page.code == 200
-            && page.body.contains("degraded: none of the peers")
+            && page.body.contains("degraded: no peer of")
             && page.body.contains("counts alone")
     })
     .await;
-    let line = node.log.next("a peer cannot be reached").await;
+    let line = node.log.next("peer unreachable").await;
     assert!(line.contains("WARN"), "{line}");
     assert!(words.iter().all(|word| line.contains(word)), "{words:?} in {line}");
 }
@@ -153,9 +153,9 @@ async fn isolated_node_is_degraded_and_logs_the_reason() {
 
     let elsewhere = authority.node("elsewhere", &[first.mesh]).with("mesh.cluster_id", "another");
     let mut elsewhere = Node::start(elsewhere).await;
-    assert_isolated(&mut elsewhere, &["hung up", "mesh.cluster_id"]).await;
+    assert_isolated(&mut elsewhere, &["closed the connection", "mesh.cluster_id"]).await;
     // The node that was called knows the reason.
-    let line = first.log.next("a caller is no peer").await;
+    let line = first.log.next("inbound connection rejected").await;
     let words = ["WARN", "another", "mesh.cluster_id"];
     assert!(words.iter().all(|word| line.contains(word)), "{line}");
     assert_eq!(get(first.admin, "/readyz").await.body.trim(), "ready", "no peer is configured here");
@@ -174,7 +174,7 @@ async fn duplicate_node_name_is_logged_by_both_and_unready_at_one() {
     let bootstrap = [nodes[0].mesh, nodes[1].mesh];
     let mut twin = Node::start(authority.node("node-1", &bootstrap)).await;
     let older = &mut nodes[1];
-    older.log.next("another process has this node's name").await;
+    older.log.next("another process uses this node's name").await;
     until("the report in /readyz", async || {
         let page = get(older.admin, "/readyz").await;
         page.code == 503 && page.body.contains("another node uses this name")

@@ -18,13 +18,13 @@ async fn component(node: &Node, name: &str) -> Value {
 async fn peer_join_and_death_are_logged_with_its_name() {
     let authority = MeshAuthority::new();
     let mut nodes = authority.nodes(2).await;
-    let line: Value = serde_json::from_str(&nodes[0].log.next("a peer came").await).unwrap();
+    let line: Value = serde_json::from_str(&nodes[0].log.next("peer joined").await).unwrap();
     assert_eq!((&line["level"], &line["fields"]["peer"]), (&"INFO".into(), &"node-1".into()), "{line}");
     assert_eq!(line["fields"]["address"], nodes[1].mesh.to_string());
     assert_eq!(component(&nodes[0], "mesh").await["state"], "ok");
     // Killed by its handle, without a goodbye.
     nodes.truncate(1);
-    let line = nodes[0].log.next("a peer counts as dead").await;
+    let line = nodes[0].log.next("peer is dead").await;
     assert!(line.contains("WARN") && line.contains("node-1"), "{line}");
     let is_reported = async || component(&nodes[0], "mesh").await["reason"].to_string().contains("node-1");
     until("a reason", is_reported).await;

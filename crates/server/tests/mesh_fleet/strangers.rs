@@ -83,9 +83,9 @@ async fn assert_shares_nothing(fleet: &Fleet, mut stranger: Node, tail: &str) {
     let before = fleet.sum(REFUSED).await;
     stranger.start(None).await;
     // It connects to all three in turn, and none accepts it.
-    stranger.log().next(r#""message":"a peer cannot be reached"#).await;
-    stranger.log().next(r#""message":"a peer cannot be reached"#).await;
-    stranger.log().next(r#""message":"a peer cannot be reached"#).await;
+    stranger.log().next(r#""message":"peer unreachable"#).await;
+    stranger.log().next(r#""message":"peer unreachable"#).await;
+    stranger.log().next(r#""message":"peer unreachable"#).await;
     assert!(fleet.sum(REFUSED).await > before);
     for peer in stranger.peers().await {
         assert_ne!(peer["state"], "alive", "{peer}");

@@ -1,4 +1,4 @@
-//! Automatic certificates (ACME): issued, presented, stored, renewed, and stored_certificate while the CA is unreachable.
+//! Automatic certificates (ACME): issued, presented, stored, renewed, and used from storage while the CA is unreachable.
 
 use crate::pebble::Pebble;
 use crate::process::{Folder, Running, free_port, get};

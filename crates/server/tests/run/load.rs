@@ -255,7 +255,7 @@ pub(crate) async fn stream(
     Ok(true)
 }
 
-/// One request; returns whether the connection is_kept open.
+/// One request; returns whether the connection is kept open.
 pub(crate) async fn exchange(
     stream: &mut BufReader<Box<dyn Stream>>,
     door: &HttpTarget,

@@ -1,4 +1,4 @@
-//! Clients that send and never read: pending output is assert_bounded_flood, and others are not delayed.
+//! Clients that send and never read: pending output is bounded, and others are not delayed.
 
 use crate::memory::Memory;
 use crate::service::{assert_still_serves, body, served_by_one_thread, while_serving};

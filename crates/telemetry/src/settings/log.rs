@@ -3,7 +3,7 @@
 use crate::secret_name::is_secret;
 use hivemind_config::form::Form;
 use hivemind_config::reader::Section;
-use hivemind_config::spelling::{is_no, is_yes};
+use hivemind_config::spelling::{is_falsy, is_truthy};
 use hivemind_config::value_kind::{AMOUNT, RATIO, ValueKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -103,8 +103,8 @@ impl DecisionFilter {
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "denied" => Some(Self::Denied),
-            word if is_yes(word) => Some(Self::All),
-            word => is_no(word).then_some(Self::None),
+            word if is_truthy(word) => Some(Self::All),
+            word => is_falsy(word).then_some(Self::None),
         }
     }
 

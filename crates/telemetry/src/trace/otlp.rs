@@ -19,7 +19,7 @@ const SAMPLED: u32 = 1;
 /// One message with these spans.
 pub(super) fn request(resource: &Resource, spans: Vec<Span>) -> ExportTraceServiceRequest {
     let scope = InstrumentationScope {
-        name: env!("CARGO_PKG_NAME").to_owned(),
+        name: "hivemind".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..InstrumentationScope::default()
     };

@@ -1,7 +1,7 @@
 //! TLS configuration of the gateway, loaded before anything is served.
 
-use crate::config::gateway as settings;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_gateway::settings;
 use hivemind_tls::acme;
 use hivemind_tls::{CertificateFiles, Protocol, ServerCertificates, TlsError, server_config};
 use std::sync::Arc;

@@ -4,8 +4,8 @@ mod notes;
 mod protection;
 
 use super::{ImportError, Imported, import};
-use crate::config::gateway::{Gateway, HostHeader, IdentityStep, ServiceSettings};
-use crate::config::load_settings;
+use crate::settings::load_settings;
+use hivemind_gateway::settings::{Gateway, HostHeader, IdentityStep, ServiceSettings};
 use hivemind_tower::PartialLimit;
 use std::path::Path;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::report::Report;
 use super::tree::Directive;
 use super::unit;
-use crate::config::gateway::Upstream;
+use hivemind_gateway::settings::Upstream;
 
 /// The forwarding settings of a location.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,301 @@
+//! Block list: keys that an operator blocked until a time, regardless of their limits.
+//!
+//! Blocks are entries of a board that all nodes of a mesh share (`hivemind_mesh::Board`). This module
+//! indexes them for decisions.
+//!
+//! While nothing is blocked, a decision reads one number, which is 0. Otherwise the number is the time at
+//! which the last block ends. Blocks expire by the mesh's clock, without a timer.
+
+mod key_name;
+mod posted;
+
+pub use key_name::KeyName;
+pub(crate) use posted::Posted;
+
+use arc_swap::{ArcSwap, Guard};
+use hivemind_core::Timestamp;
+use hivemind_core::store::Parts;
+use hivemind_mesh::{Board, Bulletin, NotPosted, Note};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// One block, as reported by the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub name: Posted,
+    pub until: Timestamp,
+    /// The node that received the command; `None` without a mesh.
+    pub by: Option<String>,
+}
+
+/// All blocked keys.
+pub struct Blocks {
+    board: Arc<Board>,
+    seen: Arc<Seen>,
+    /// Number of requests refused because of a block.
+    refused: AtomicU64,
+}
+
+/// The index of the board that decisions read.
+struct Seen {
+    /// When the last block ends; 0 if nothing is blocked.
+    ends_last: AtomicU64,
+    table: ArcSwap<Table>,
+    hasher: RandomState,
+}
+
+/// Blocked keys, by the hash of their name.
+#[derive(Default)]
+struct Table {
+    named: HashMap<u64, Vec<(Arc<KeyName>, Timestamp)>>,
+    /// Keys with a value that is known only by its hash. While this is empty, no decision computes a hash.
+    hidden: HashMap<Arc<Posted>, Timestamp>,
+    /// Parsed texts, so the next table does not parse them again.
+    texts: HashMap<Box<[u8]>, Read>,
+}
+
+/// A parsed text.
+#[derive(Clone)]
+enum Read {
+    Named(u64, Arc<KeyName>),
+    Hidden(Arc<Posted>),
+}
+
+/// The table at one moment, for all charges of a batch.
+pub struct Looked<'a> {
+    seen: &'a Seen,
+    table: Guard<Arc<Table>>,
+    now: Timestamp,
+}
+
+impl Looked<'_> {
+    /// How long the key stays blocked; `None` if it is not.
+    #[inline]
+    pub fn wait(&self, parts: Parts<'_>) -> Option<Duration> {
+        let named = self.table.named.get(&self.seen.hash(parts));
+        let found =
+            named.and_then(|named| named.iter().find(|(name, until)| name.is(parts) && self.now < *until));
+        let until = found.map(|(_, until)| *until).or_else(|| self.hidden(parts))?;
+        Some(until.since(self.now))
+    }
+
+    /// When the block of a key with a hashed value ends.
+    fn hidden(&self, parts: Parts<'_>) -> Option<Timestamp> {
+        let hidden = Some(&self.table.hidden).filter(|hidden| !hidden.is_empty())?;
+        hidden.get(&Posted::of(parts)).copied().filter(|until| self.now < *until)
+    }
+}
+
+impl Default for Blocks {
+    /// The block list of a node without peers.
+    fn default() -> Self {
+        Self::on(Arc::new(Board::new(None)))
+    }
+}
+
+impl Blocks {
+    /// The block list stored on `board`.
+    pub fn on(board: Arc<Board>) -> Self {
+        let (table, hasher) = (ArcSwap::from_pointee(Table::default()), RandomState::new());
+        let seen = Arc::new(Seen { ends_last: AtomicU64::new(0), table, hasher });
+        let watching = Arc::clone(&seen);
+        board.watch(|text| Posted::read(text).is_some(), move |bulletin| watching.look_at(bulletin));
+        Self { board, seen, refused: AtomicU64::new(0) }
+    }
+
+    /// Whether any key is blocked.
+    #[inline]
+    pub(crate) fn are_any(&self, now: Timestamp) -> bool {
+        let ends_last = self.seen.ends_last.load(Ordering::Relaxed);
+        ends_last != 0 && self.time(now).as_nanos() < ends_last
+    }
+
+    /// The time by which blocks end, for this node's own time `now`.
+    #[inline]
+    pub fn time(&self, now: Timestamp) -> Timestamp {
+        self.board.time(now)
+    }
+
+    /// The blocks at this moment, for several lookups.
+    pub fn look(&self, now: Timestamp) -> Looked<'_> {
+        Looked { seen: &self.seen, table: self.seen.table.load(), now: self.time(now) }
+    }
+
+    /// When the block of a key ends; `None` if the key is not blocked.
+    pub fn until(&self, parts: Parts<'_>, now: Timestamp) -> Option<Timestamp> {
+        let looked = self.look(now);
+        looked.wait(parts).map(|wait| looked.now.saturating_add(wait))
+    }
+
+    /// Counts a request that was refused because one of its keys is blocked.
+    pub(crate) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Number of requests refused because of a block.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Removes expired blocks, so that they do not return if the clock is set back.
+    pub fn sweep(&self, now: Timestamp) {
+        if self.seen.ends_last.load(Ordering::Relaxed) != 0 {
+            self.board.sweep(now);
+        }
+    }
+
+    /// Blocks a key.
+    pub fn block(&self, name: &KeyName, until: Timestamp, now: Timestamp) -> Result<(), NotPosted> {
+        self.board.post(&name.posted().text(), until, now)
+    }
+
+    /// Ends a block early. Returns whether there was one.
+    pub fn unblock(&self, name: &KeyName, now: Timestamp) -> bool {
+        self.board.take_down(&name.posted().text(), now)
+    }
+
+    /// Whether all nodes of a mesh apply the blocks.
+    pub fn are_shared(&self) -> bool {
+        self.board.is_shared()
+    }
+
+    /// All blocks, sorted by their texts; the board bounds their number.
+    pub fn list(&self, now: Timestamp) -> Vec<Block> {
+        let now = self.time(now);
+        self.board.show(|bulletin| {
+            let block = |(text, note): (&[u8], &Note)| {
+                let by = note.by.as_ref().map(ToString::to_string);
+                Some(Block { name: Posted::read(text)?, until: note.until, by })
+            };
+            bulletin.holding(now).filter_map(block).collect()
+        })
+    }
+}
+
+impl Seen {
+    fn hash(&self, parts: Parts<'_>) -> u64 {
+        self.hasher.hash_one((parts.domain, parts.entries))
+    }
+
+    fn look_at(&self, bulletin: &Bulletin) {
+        let before = self.table.load();
+        let (mut table, mut ends_last) = (Table::default(), Timestamp::EPOCH);
+        // Expiry is checked at lookup.
+        for (text, note) in bulletin.holding(Timestamp::EPOCH) {
+            let known = before.texts.get(text).cloned();
+            // Entries of a newer version may not be blocks.
+            let Some(read) = known.or_else(|| self.read(text)) else { continue };
+            ends_last = ends_last.max(note.until);
+            match &read {
+                Read::Named(hash, name) => {
+                    table.named.entry(*hash).or_default().push((Arc::clone(name), note.until));
+                }
+                Read::Hidden(name) => {
+                    table.hidden.insert(Arc::clone(name), note.until);
+                }
+            }
+            table.texts.insert(text.into(), read);
+        }
+        self.table.store(Arc::new(table));
+        self.ends_last.store(ends_last.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn read(&self, text: &[u8]) -> Option<Read> {
+        let posted = Posted::read(text)?;
+        Some(match posted.plain() {
+            Some(name) => Read::Named(name.with_parts(|parts| self.hash(parts)), Arc::new(name)),
+            None => Read::Hidden(Arc::new(posted)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+    fn name(value: &str) -> KeyName {
+        KeyName::new("d", [("user", value), ("path", "/")])
+    }
+
+    fn later(seconds: u64) -> Timestamp {
+        NOW.saturating_add(Duration::from_secs(seconds))
+    }
+
+    fn until(blocks: &Blocks, name: &KeyName, now: Timestamp) -> Option<Timestamp> {
+        name.with_parts(|parts| blocks.until(parts, now))
+    }
+
+    // Fails when the table is not updated with the board.
+    #[test]
+    fn block_applies_to_its_key_until_it_expires_or_is_lifted() {
+        let blocks = Blocks::default();
+        assert!(!blocks.are_any(NOW));
+        blocks.block(&name("ada"), later(10), NOW).unwrap();
+        blocks.block(&name("bob"), later(20), NOW).unwrap();
+        assert_eq!(until(&blocks, &name("ada"), NOW), Some(later(10)));
+        assert_eq!(until(&blocks, &name("ada"), later(10)), None);
+        assert_eq!(until(&blocks, &name("eve"), NOW), None);
+        assert_eq!(until(&blocks, &KeyName::new("e", [("user", "ada"), ("path", "/")]), NOW), None);
+        assert!(blocks.are_any(later(19)) && !blocks.are_any(later(20)));
+        blocks.block(&name("ada"), later(5), NOW).unwrap();
+        assert_eq!(until(&blocks, &name("ada"), later(5)), None, "the last command wins");
+        assert!(blocks.unblock(&name("bob"), NOW) && !blocks.unblock(&name("bob"), NOW));
+        assert_eq!(until(&blocks, &name("bob"), NOW), None);
+    }
+
+    // Fails when the board stores the value itself, or when a decision does not find its hash.
+    #[test]
+    fn credential_is_blocked_and_unblocked_by_its_hash() {
+        let blocks = Blocks::default();
+        let secret = |value| KeyName::new("d", [("user", "ada"), ("authorization", value)]);
+        blocks.block(&secret("of-ada"), later(10), NOW).unwrap();
+        blocks.block(&name("bob"), later(10), NOW).unwrap();
+        let text = blocks.board.show(|bulletin| {
+            bulletin
+                .holding(NOW)
+                .map(|(text, _)| String::from_utf8_lossy(text).into_owned())
+                .collect::<String>()
+        });
+        assert!(text.contains("bob") && !text.contains("of-ada"), "{text}");
+        assert_eq!(until(&blocks, &secret("of-ada"), NOW), Some(later(10)));
+        assert_eq!(until(&blocks, &secret("of-ada"), later(10)), None);
+        assert_eq!(until(&blocks, &name("bob"), NOW), Some(later(10)));
+        let shown =
+            blocks.list(NOW).iter().map(|block| block.name.shown_entries().to_string()).collect::<String>();
+        assert!(shown.contains("sha256:") && !shown.contains("of-ada"), "{shown}");
+        for other in ["of-bob", "", shown.as_str()] {
+            assert_eq!(until(&blocks, &secret(other), NOW), None, "{other}");
+            assert!(!blocks.unblock(&secret(other), NOW), "{other}");
+        }
+        assert!(blocks.unblock(&secret("of-ada"), NOW));
+        assert_eq!(until(&blocks, &secret("of-ada"), NOW), None);
+    }
+
+    // Fails when the table keeps expired blocks until the next block.
+    #[test]
+    fn expired_block_does_not_return_when_clock_is_set_back() {
+        let blocks = Blocks::default();
+        blocks.block(&name("ada"), later(10), NOW).unwrap();
+        blocks.sweep(later(9));
+        assert!(until(&blocks, &name("ada"), later(9)).is_some());
+        blocks.sweep(later(10));
+        assert_eq!((until(&blocks, &name("ada"), NOW), blocks.are_any(NOW)), (None, false));
+    }
+
+    #[test]
+    fn list_contains_active_blocks_only() {
+        let blocks = Blocks::default();
+        for (value, seconds) in [("c", 10), ("a", 20), ("b", 10)] {
+            blocks.block(&name(value), later(seconds), NOW).unwrap();
+        }
+        let names = |now| blocks.list(now).into_iter().map(|block| block.name).collect::<Vec<_>>();
+        assert_eq!(names(NOW), ["a", "b", "c"].map(|value| name(value).posted()));
+        assert_eq!(names(later(10)), [name("a").posted()]);
+        assert!(names(later(20)).is_empty());
+    }
+}

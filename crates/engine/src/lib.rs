@@ -1,0 +1,17 @@
+//! Decision engine of the service: rule files become active rules, which decide requests on the counter storage.
+
+#![expect(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "an internal crate")]
+
+pub mod blocks;
+pub mod counters;
+pub mod explained;
+pub mod health;
+pub mod mesh;
+pub mod rate_limiting;
+pub mod replay;
+pub mod rule_files;
+pub mod ruleset;
+pub mod service;
+pub mod storage;
+#[cfg(any(test, fuzzing, feature = "testing"))]
+pub mod testing;

@@ -1,0 +1,11 @@
+//! Rule files: loading, validation and JSON Schema. Each error has its place and remedy.
+
+mod limit_reader;
+mod loader;
+mod reader;
+mod response_reader;
+mod rule_file;
+mod schema;
+
+pub use loader::{LoadedRules, RuleTexts, load_rules, parse_rules};
+pub use schema::rules as schema;

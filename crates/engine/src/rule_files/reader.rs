@@ -1,0 +1,180 @@
+//! Typed access to a parsed rule file: a value of the right kind, or a problem with its place.
+
+use super::rule_file::home_of;
+use crate::ruleset::Place;
+use hivemind_config::document::{SpannedValue, Value};
+use hivemind_config::problem::{Problem, SourceText};
+use hivemind_config::spelling::{is_falsy, is_truthy, remedy_for_unknown};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The entries of one map.
+pub(super) struct Fields<'a>(Vec<(&'a str, &'a SpannedValue)>);
+
+impl<'a> Fields<'a> {
+    pub(super) fn get(&self, key: &str) -> Option<&'a SpannedValue> {
+        self.0.iter().find(|(known, _)| *known == key).map(|(_, node)| *node)
+    }
+}
+
+/// Walks a document and collects its problems.
+pub(super) struct Reader<'a> {
+    source: &'a Arc<SourceText>,
+    problems: &'a mut Vec<Problem>,
+    file: Arc<str>,
+    /// Offset and line of the previous lookup. Lookups follow the order of the file, so counting continues there.
+    line: (usize, usize),
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(source: &'a Arc<SourceText>, problems: &'a mut Vec<Problem>) -> Self {
+        Self { source, problems, file: source.name.as_str().into(), line: (0, 1) }
+    }
+
+    pub(super) fn problem(
+        &mut self,
+        span: Option<Range<usize>>,
+        cause: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.problems.push(Problem::new(self.source, span, cause, remedy));
+    }
+
+    pub(super) fn warning(
+        &mut self,
+        span: Range<usize>,
+        cause: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.problems.push(Problem::new(self.source, Some(span), cause, remedy).into_warning());
+    }
+
+    /// The entries of a map that has only these keys. A key that belongs to another level
+    /// is a warning, because the reference service accepts it anywhere.
+    pub(super) fn fields<'n>(
+        &mut self,
+        node: &'n SpannedValue,
+        what: &str,
+        known: &[&str],
+    ) -> Option<Fields<'n>> {
+        let Value::Map(pairs) = &node.value else {
+            let cause = format!("{what} is a map, and this is {}", node.value.kind());
+            self.problem(
+                Some(node.span.clone()),
+                cause,
+                format!("write entries such as `{}: ...`", known.first()?),
+            );
+            return None;
+        };
+        let mut fields = Vec::new();
+        for (key, value) in pairs {
+            match &key.value {
+                Value::Scalar { text, .. } if known.contains(&text.as_str()) => {
+                    fields.push((text.as_str(), value));
+                }
+                Value::Scalar { text, .. } => self.unknown(key.span.clone(), text, what, known),
+                other => {
+                    let cause = format!("a key of {what} is a word, and this is {}", other.kind());
+                    self.problem(Some(key.span.clone()), cause, format!("one of: {}", known.join(", ")));
+                }
+            }
+        }
+        Some(Fields(fields))
+    }
+
+    /// The file and line of a place.
+    pub(super) fn place(&mut self, span: &Range<usize>) -> Place {
+        let (from, line) = if span.start < self.line.0 { (0, 1) } else { self.line };
+        let between = self.source.text.get(from..span.start).unwrap_or_default();
+        self.line = (span.start, line + between.matches('\n').count());
+        Place { file: Arc::clone(&self.file), line: self.line.1 }
+    }
+
+    fn unknown(&mut self, span: Range<usize>, key: &str, what: &str, known: &[&str]) {
+        if let Some(home) = home_of(key) {
+            let cause = format!("`{key}` has no effect in {what}");
+            self.warning(span, cause, format!("move it into {home}, or leave it out"));
+        } else {
+            let cause = format!("unknown key `{key}` in {what}");
+            self.problem(Some(span), cause, remedy_for_unknown(key, known));
+        }
+    }
+
+    /// A text exactly as written, without YAML's type conversion.
+    pub(super) fn text(&mut self, node: &SpannedValue, key: &str) -> Option<String> {
+        match &node.value {
+            Value::Null => Some(String::new()),
+            Value::Scalar { text, plain: true } if is_fraction(text) => {
+                let cause = format!("`{key}: {text}` reads as a number with a fraction");
+                self.problem(Some(node.span.clone()), cause, format!("quote it: `{key}: \"{text}\"`"));
+                None
+            }
+            Value::Scalar { text, .. } => Some(text.clone()),
+            other => {
+                let cause = format!("`{key}` is a text, and this is {}", other.kind());
+                self.problem(Some(node.span.clone()), cause, format!("write `{key}: name`"));
+                None
+            }
+        }
+    }
+
+    /// Like [`Reader::text`], but empty if the key is absent.
+    pub(super) fn optional_text(&mut self, fields: &Fields<'_>, key: &str) -> Option<String> {
+        fields.get(key).map_or_else(|| Some(String::new()), |node| self.text(node, key))
+    }
+
+    pub(super) fn number(&mut self, node: &SpannedValue, key: &str) -> Option<u32> {
+        let text = match &node.value {
+            Value::Scalar { text, plain: true } => text.as_str(),
+            Value::Scalar { text, plain: false } => {
+                let cause = format!("`{key}` is a number, and this is a text");
+                self.problem(
+                    Some(node.span.clone()),
+                    cause,
+                    format!("write it without quotes: `{key}: {text}`"),
+                );
+                return None;
+            }
+            _ => "",
+        };
+        let number = text.parse().ok();
+        if number.is_none() {
+            let cause = format!("`{key}` is a whole number from 0 to {}", u32::MAX);
+            self.problem(Some(node.span.clone()), cause, format!("write it in digits, as in `{key}: 100`"));
+        }
+        number
+    }
+
+    pub(super) fn flag(&mut self, fields: &Fields<'_>, key: &str) -> bool {
+        let Some(node) = fields.get(key) else { return false };
+        match &node.value {
+            Value::Null => false,
+            Value::Scalar { text, plain: true } if is_truthy(text) => true,
+            Value::Scalar { text, plain: true } if is_falsy(text) => false,
+            _ => {
+                let remedy = format!("write `{key}: true` or `{key}: false`");
+                self.problem(Some(node.span.clone()), format!("`{key}` is true or false"), remedy);
+                false
+            }
+        }
+    }
+
+    /// The items of a list; an absent value is an empty list.
+    pub(super) fn items<'n>(&mut self, node: &'n SpannedValue, key: &str) -> &'n [SpannedValue] {
+        match &node.value {
+            Value::List(items) => items,
+            Value::Null => &[],
+            other => {
+                let cause = format!("`{key}` is a list, and this is {}", other.kind());
+                self.problem(Some(node.span.clone()), cause, "begin each item with `- `");
+                &[]
+            }
+        }
+    }
+}
+
+fn is_fraction(text: &str) -> bool {
+    text.contains(['.', 'e', 'E'])
+        && text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
+        && text.parse::<f64>().is_ok()
+}

@@ -1,6 +1,0 @@
-//! Frontends: the entry points for clients.
-
-pub(crate) mod gateway;
-pub(crate) mod grpc;
-pub(crate) mod rls;
-pub(crate) mod websocket;
