@@ -27,10 +27,7 @@ async fn invalid_certificates_prevent_the_start_with_a_remedy() {
         (setup(&own).with("MESH_NODE_ID", "b"), &["not for the name `b`", "--name b"]),
         (setup(&own).with("MESH_NODE_ID", "b c"), &["MESH_NODE_ID", "`b c` cannot be the name"]),
         (setup(&own).with("POD_NAMESPACE", "n").with("POD_NAME", "p"), &["`p.n.pod`"]),
-        (
-            setup(&own).with("mesh.tls.ca", foreign.join("ca.crt").to_str().unwrap()),
-            &["peers would reject"],
-        ),
+        (setup(&own).with("mesh.tls.ca", foreign.join("ca.crt").to_str().unwrap()), &["peers would reject"]),
         (setup(&out), &["is for b, c", "MESH_NODE_ID"]),
         (setup(&own).with("mesh.bind", "192.0.2.1:0"), &["cannot listen on 192.0.2.1:0", "mesh.bind"]),
         (
@@ -131,9 +128,7 @@ async fn expiring_ca_is_reported_in_log_readyz_and_metrics() {
 async fn assert_isolated(node: &mut Node, words: &[&str]) {
     until("the report in /readyz", async || {
         let page = get(node.admin, "/readyz").await;
-        page.code == 200
-            && page.body.contains("degraded: no peer of")
-            && page.body.contains("counts alone")
+        page.code == 200 && page.body.contains("degraded: no peer of") && page.body.contains("counts alone")
     })
     .await;
     let line = node.log.next("peer unreachable").await;
