@@ -11,7 +11,7 @@ const MOST_KEYS: usize = 10_000;
 const MOST_DOMAINS: usize = 256;
 const KIND: &str = "sha256";
 
-/// ApiKeyTable by digest. The table's hash is seeded per process, so lookup times reveal nothing about the digests.
+/// API keys by digest. The table's hash is seeded per process, so lookup times reveal nothing about the digests.
 #[derive(Debug, Default)]
 pub struct ApiKeyTable(HashMap<SecretDigest, Arc<AccessGrant>>);
 

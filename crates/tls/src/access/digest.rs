@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 /// Longest accepted key or token; anything longer is rejected before it is hashed.
 const LONGEST: usize = 256;
 
-/// SHA-256 of a secret. ApiKeyTable are random and long, so a slow hash is not needed: no dictionary covers them.
+/// SHA-256 of a secret. API keys are random and long, so a slow hash is not needed: no dictionary covers them.
 #[derive(Clone, Copy, Eq)]
 pub struct SecretDigest([u8; 32]);
 

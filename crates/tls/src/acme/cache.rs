@@ -57,7 +57,7 @@ impl Cache {
         self.folder.join("certificate.pem")
     }
 
-    /// ValidityPeriod of the cached certificate; `None` unless it covers all of `domains`.
+    /// Validity period of the cached certificate; `None` unless it covers all of `domains`.
     pub(super) fn validity(&self, domains: &[String]) -> Option<ValidityPeriod> {
         Self::validity_of(&read_bounded(&self.certificate(), LARGEST).ok()?, domains)
     }
