@@ -1,4 +1,4 @@
-//! PeerTraffic counters of a peer, summed over all its connections.
+//! Traffic counters of a peer: the sum over all its connections.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -100,7 +100,7 @@ impl Certificate {
         Ok(Self { key: Arc::new(certified), validity, names, is_exposed: is_exposed(key) })
     }
 
-    /// ApiKeyTable cannot be compared; but each was found to fit its certificate.
+    /// Compares the chains only: private keys cannot be compared, and each one was verified against its chain.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.key.cert == other.key.cert && self.is_exposed == other.is_exposed
     }

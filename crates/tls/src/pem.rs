@@ -1,4 +1,4 @@
-//! ServerCertificates and keys, read from files that somebody else may have written.
+//! Certificates and private keys in PEM, read from files that another program may have written.
 
 use super::TlsError;
 use rustls::pki_types::pem::{Error, PemObject};

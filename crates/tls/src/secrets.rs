@@ -28,7 +28,7 @@ pub fn password(key: &str, path: &Path) -> anyhow::Result<String> {
     Ok(line.to_owned())
 }
 
-/// ServerCertificates, in PEM.
+/// A file of certificates in PEM.
 pub fn certificate(key: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     read(key, path, Readers::Anybody)
 }

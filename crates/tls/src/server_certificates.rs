@@ -14,9 +14,9 @@ use std::hash::Hasher;
 use std::path::Path;
 use std::sync::Arc;
 
-/// ServerCertificates in force, and the files they come from. A client that names a server gets the first
-/// that has this name, else the first that has it by a wildcard; one that names none, or one that none is
-/// for, gets the first.
+/// The active certificates of a listener and their files. A client that sends a server name gets the first
+/// certificate with that name, or else the first whose wildcard matches. Without a server name or a match
+/// it gets the first certificate.
 #[derive(Debug)]
 pub struct ServerCertificates {
     files: Vec<CertificateFiles>,

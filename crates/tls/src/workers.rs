@@ -98,7 +98,7 @@ where
                     served
                 });
             }
-            // WorkerExit connections are removed immediately.
+            // Finished connections are removed immediately.
             Some(ended) = connections.join_next() => note(ended),
         }
     }

@@ -42,7 +42,7 @@ pub enum CertsError {
     Unmade(#[from] rcgen::Error),
 }
 
-/// ValidityPeriod period of a certificate.
+/// The validity period of a certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct Term {
     pub now: Timestamp,

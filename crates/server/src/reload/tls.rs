@@ -18,7 +18,7 @@ const REMINDED_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
 /// All TLS files.
 pub(crate) struct TlsFiles {
-    /// ServerCertificates of the gateway and of all ports.
+    /// The server certificates of the gateway and of all ports.
     certificates: Vec<Arc<ServerCertificates>>,
     ports: Vec<Arc<PortTls>>,
     trust: Arc<TrustStores>,

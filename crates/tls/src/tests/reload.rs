@@ -1,4 +1,4 @@
-//! ServerCertificates that are replaced while they are used.
+//! Reload of the server certificates while a listener uses them.
 
 use super::super::{TrustStores, Warning};
 use super::clients::{certificate_of, connect};
