@@ -10,16 +10,16 @@ pub(crate) struct File {
     pub(crate) text: String,
 }
 
-/// The repository that this program was built in.
+/// The repository around the current folder.
 pub(crate) struct Tree {
     root: PathBuf,
 }
 
 impl Tree {
     pub(crate) fn open() -> anyhow::Result<Self> {
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let root = manifest.parent().context("xtask is a folder of the repository")?;
-        Ok(Self { root: root.to_owned() })
+        let folder = std::env::current_dir().context("the current folder")?;
+        let root = folder.ancestors().find(|folder| folder.join("xtask/Cargo.toml").is_file());
+        Ok(Self { root: root.context("no repository with `xtask` around the current folder")?.to_owned() })
     }
 
     #[cfg(test)]
