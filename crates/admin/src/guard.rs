@@ -104,7 +104,7 @@ impl Guard {
         let generations = self.access.generations();
         let headers = request.headers();
         let key = headers.get(KEY_HEADER).map(HeaderValue::as_bytes);
-        let keys = self.access.keys.as_ref().map(|keys| keys.in_force());
+        let keys = self.access.keys.as_ref().map(|keys| keys.active());
         let grant = keys.and_then(|keys| keys.grant(key?));
         let has_token = bearer(headers).is_some_and(|token| self.access.is_token(token));
         let has_key = grant.as_ref().is_some_and(|grant| grant.is_admin);

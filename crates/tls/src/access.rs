@@ -60,6 +60,6 @@ impl Access {
 
     /// Whether `sent` is one of the operators' tokens.
     pub fn is_token(&self, sent: &[u8]) -> bool {
-        self.tokens.as_ref().is_some_and(|tokens| tokens.in_force().has(sent))
+        self.tokens.as_ref().is_some_and(|tokens| tokens.active().has(sent))
     }
 }

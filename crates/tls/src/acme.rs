@@ -43,7 +43,7 @@ pub fn file(acme: &Acme) -> PathBuf {
     Cache::of(acme).certificate()
 }
 
-/// Where it reports why a CA gives no certificate; none: it gave one.
+/// Receives the reason why a CA issues no certificate; `None` after it issued one.
 pub type Report = Box<dyn Fn(Option<String>) + Send + Sync>;
 
 /// Background task that keeps a certificate for the configured domains.

@@ -1,5 +1,5 @@
-//! One certificate with its key, as its two files have it. Whatever a handshake asks of it is read once,
-//! here: for whom it is, and from when until when.
+//! Server certificate with its private key, loaded from two files. The names and the validity period are
+//! read once, here, and not at each handshake.
 
 use super::validity::ValidityPeriod;
 use super::{TlsError, error, pem, provider};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use webpki::EndEntityCert;
 
-/// From when on a certificate's end is worth a word: renewal is usually at thirty days.
+/// Time before the end of a certificate at which a warning starts: renewal is usually at thirty days.
 const SOON: Duration = Duration::from_secs(14 * 24 * 3_600);
 
-/// Where a certificate with its chain is, and its key.
+/// The files of a certificate chain and of its private key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
     pub cert: PathBuf,
@@ -35,22 +35,22 @@ impl CertificateFiles {
 pub(super) struct Certificate {
     pub(super) key: Arc<CertifiedKey>,
     pub(super) validity: ValidityPeriod,
-    /// The names that it is for, in lower case; `*.example.org` is any name one label below.
+    /// DNS names in lower case; `*.example.org` matches any name one label below.
     pub(super) names: Vec<Box<str>>,
-    /// Anyone on this machine may read the key.
+    /// Every user of this machine can read the key.
     is_exposed: bool,
 }
 
-/// What is not wrong yet, or does not keep a certificate from being shown.
+/// A problem of a certificate that is used nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Warning {
-    /// Every user of this machine may read the key.
+    /// Every user of this machine can read the key.
     Exposed { key: PathBuf },
     /// It ends soon.
     Expires { cert: PathBuf, not_after: Timestamp },
-    /// It has ended, and there is none in its place.
+    /// It has expired, and no other one replaces it.
     Expired { cert: PathBuf, not_after: Timestamp },
-    /// It has not begun, or this machine's clock is wrong.
+    /// It is not valid yet, or this machine's clock is wrong.
     NotYetValid { cert: PathBuf, not_before: Timestamp },
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for Warning {
             }
             Self::NotYetValid { cert, not_before } => {
                 let (cert, from) = (cert.display(), error::format_time(*not_before));
-                write!(f, "{cert}: the certificate only begins {from}; look at this machine's clock")
+                write!(f, "{cert}: the certificate only begins {from}; check this machine's clock")
             }
         }
     }
@@ -91,7 +91,7 @@ impl Certificate {
         let parsed = EndEntityCert::try_from(first).map_err(|error| bad(error.to_string()))?;
         let names = parsed.valid_dns_names().map(|name| name.to_ascii_lowercase().into()).collect();
         let validity =
-            ValidityPeriod::of(first).ok_or_else(|| bad("it has no dates that can be read".to_owned()))?;
+            ValidityPeriod::of(first).ok_or_else(|| bad("its validity period cannot be read".to_owned()))?;
         let certified =
             CertifiedKey::from_der(chain, private_key, &provider()).map_err(|error| match error {
                 InconsistentKeys(KeyMismatch) => TlsError::Mismatch { cert: cert.clone(), key: key.clone() },
@@ -123,12 +123,12 @@ impl Certificate {
     }
 }
 
-/// Whether everybody on this machine can read a private key.
+/// Whether every user of this machine can read a private key.
 pub fn is_exposed(key: &Path) -> bool {
     std::fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o004 != 0)
 }
 
-/// What a file is at the moment, for whoever asks only whether it is another than before.
+/// Hashes the present state of a file, to detect changes.
 pub(super) fn fingerprint(file: &Path, into: &mut impl Hasher) {
     match pem::read(file) {
         Ok(text) => text.hash(into),

@@ -1,4 +1,4 @@
-//! How a command of this program calls a service, its own as a rule.
+//! TLS clients of the commands of this program, which usually call its own service.
 
 use super::{Protocol, TlsError, client_config, pem, provider, roots_of, system_roots};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -8,39 +8,39 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, Signa
 use std::path::Path;
 use std::sync::Arc;
 
-const SPOKEN: &[Protocol] = &[Protocol::Http1];
+const PROTOCOLS: &[Protocol] = &[Protocol::Http1];
 
-/// Whoever has a certificate of these CAs, or of the system's.
+/// A client that trusts the CAs in this file, or the system's.
 pub fn client_with_ca(ca: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
     let roots = ca.map_or_else(system_roots, roots_of)?;
-    client_config(Arc::new(roots), SPOKEN)
+    client_config(Arc::new(roots), PROTOCOLS)
 }
 
-/// Whoever has this very certificate and its key: a service is called from its own machine by an address that its
-/// certificate is not for.
+/// A client that trusts exactly this certificate: on its own machine a service is called by an address that
+/// its certificate does not contain.
 pub fn client_with_pinned_certificate(certificate: &Path) -> Result<Arc<ClientConfig>, TlsError> {
     let mut chain = pem::certificates(certificate)?;
     if chain.is_empty() {
         return Err(TlsError::NoCertificate { file: certificate.to_owned() });
     }
-    let one = One { certificate: chain.swap_remove(0), provider: provider() };
+    let pinned = PinnedCertificate { certificate: chain.swap_remove(0), provider: provider() };
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(one))
+        .with_custom_certificate_verifier(Arc::new(pinned))
         .with_no_client_auth();
-    config.alpn_protocols = Protocol::names(SPOKEN);
+    config.alpn_protocols = Protocol::names(PROTOCOLS);
     Ok(Arc::new(config))
 }
 
-/// One certificate and no other, whatever it is for and whenever it ends. That its owner has the key is checked.
+/// Accepts one certificate and ignores its names and validity period. The server proves that it has the key.
 #[derive(Debug)]
-struct One {
+struct PinnedCertificate {
     certificate: CertificateDer<'static>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for One {
+impl ServerCertVerifier for PinnedCertificate {
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,

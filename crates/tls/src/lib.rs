@@ -1,9 +1,8 @@
-//! TLS, for whoever listens and for whoever calls: certificates that follow their files, what is
-//! agreed on in a handshake, and the way from plain HTTP to it. TLS 1.2 at least, with ring's
-//! algorithms.
+//! TLS of listeners and clients: reloaded certificates, negotiation of the protocol, and redirects from plain
+//! HTTP. TLS 1.2 is the minimum; the algorithms are those of ring.
 //!
-//! A handshake that fails is told at debug level only: whoever scans the network fails one after the
-//! other, and must not fill the log with it.
+//! A failed handshake is logged at debug level only: a network scan causes many of them and must not fill the
+//! log.
 
 #![expect(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "an internal crate")]
 
@@ -45,12 +44,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// What may be spoken over a connection, by the names of ALPN.
+/// Protocols of a connection, with their ALPN names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Http2,
     Http1,
-    /// Nothing: a CA that looks for its challenge goes after the handshake (RFC 8737).
+    /// No protocol: a CA that validates its challenge disconnects after the handshake (RFC 8737).
     Challenge,
 }
 
@@ -68,18 +67,18 @@ impl Protocol {
     }
 }
 
-/// What a handshake came to.
+/// What a handshake negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiation {
-    /// Otherwise it is HTTP/1.1, which is also what a client means that names nothing.
+    /// Otherwise HTTP/1.1, which is also the default of a client without ALPN.
     pub is_http2: bool,
 }
 
-/// How a listener shakes hands: these certificates, these protocols by preference, TLS 1.2 or only
-/// 1.3. With CAs for clients, only those whose certificate one of them has signed come in.
+/// TLS configuration of a listener: certificates, protocols by preference, TLS 1.2 or only 1.3. With CAs for
+/// clients, a client needs a certificate that one of them signed.
 ///
-/// Sessions are resumed by tickets, which the clients keep: ten thousand of them cost no memory here. Where
-/// clients show certificates none is resumed, since a ticket would outlive what was checked for it.
+/// Sessions are resumed by tickets, which the clients keep: ten thousand of them cost no memory here. With client
+/// certificates sessions are not resumed, because a ticket would outlive the verified certificate.
 pub fn server_config(
     certificates: Arc<ServerCertificates>,
     protocols: &[Protocol],
@@ -95,7 +94,7 @@ pub fn server_config(
         None => builder.with_no_client_auth(),
         Some(roots) => {
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider).build();
-            // Only no CA at all is refused, and a file that has none was.
+            // This fails only without any CA, and a file without one was rejected before.
             let unusable = |error: VerifierBuilderError| rustls::Error::General(error.to_string());
             builder.with_client_cert_verifier(verifier.map_err(unusable)?)
         }
@@ -111,7 +110,7 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
-/// How somebody is called whose certificate one of these CAs has to have signed.
+/// TLS configuration of a client: one of these CAs must have signed the server's certificate.
 fn client_config(roots: Arc<RootCertStore>, protocols: &[Protocol]) -> Result<Arc<ClientConfig>, TlsError> {
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
@@ -121,19 +120,19 @@ fn client_config(roots: Arc<RootCertStore>, protocols: &[Protocol]) -> Result<Ar
     Ok(Arc::new(config))
 }
 
-/// Shakes hands with whoever has connected, who has so long for it.
+/// Accepts the TLS handshake of a client within `patience`.
 pub async fn accept<IO: AsyncRead + AsyncWrite + Unpin>(
     io: IO,
     acceptor: &TlsAcceptor,
     patience: Duration,
 ) -> Result<(TlsStream<IO>, Negotiation), HandshakeError> {
-    let shaken = tokio::time::timeout(patience, acceptor.accept(io)).await;
-    let shaken =
-        shaken.map_err(|_| HandshakeError::Late(patience)).and_then(|it| it.map_err(HandshakeError::Failed));
-    let is_looked_at =
+    let result = tokio::time::timeout(patience, acceptor.accept(io)).await;
+    let result =
+        result.map_err(|_| HandshakeError::Late(patience)).and_then(|it| it.map_err(HandshakeError::Failed));
+    let is_challenge =
         |stream: &TlsStream<IO>| stream.get_ref().1.alpn_protocol() == Some(Protocol::Challenge.name());
-    match shaken {
-        Ok(stream) if is_looked_at(&stream) => Err(HandshakeError::LookedAt),
+    match result {
+        Ok(stream) if is_challenge(&stream) => Err(HandshakeError::Challenge),
         Ok(stream) => {
             let is_http2 = stream.get_ref().1.alpn_protocol() == Some(Protocol::Http2.name());
             Ok((stream, Negotiation { is_http2 }))
@@ -145,12 +144,12 @@ pub async fn accept<IO: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// The algorithms, named here: a default for the process would be whoever's comes first.
+/// The algorithms, set explicitly: the default of a process is that of the first caller.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// As many random bytes as a key has.
+/// Random bytes for a key.
 pub fn random_bytes() -> Result<[u8; 32], TlsError> {
     let mut bytes = [0; 32];
     let filled = provider().secure_random.fill(&mut bytes);
@@ -170,10 +169,11 @@ fn roots_of(file: &Path) -> Result<RootCertStore, TlsError> {
 fn system_roots() -> Result<RootCertStore, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Systems carry some that are too old to be read; what counts is that there are any.
+    // Some certificates of a system may be too old to parse; one usable certificate is enough.
     let (trusted, _) = roots.add_parsable_certificates(found.certs);
     if trusted == 0 {
-        let cause = found.errors.first().map_or_else(|| "there are none".to_owned(), ToString::to_string);
+        let cause =
+            found.errors.first().map_or_else(|| "no certificate found".to_owned(), ToString::to_string);
         return Err(TlsError::NoSystemRoots { cause });
     }
     Ok(roots)

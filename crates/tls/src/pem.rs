@@ -45,7 +45,7 @@ pub(super) fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
     Ok(text)
 }
 
-/// Whether these are the bytes that PEM is made of: a sequence, with a length of more than a byte.
+/// Whether the bytes are DER: a sequence with a length of more than one byte.
 fn is_der(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x30, 0x81]) || bytes.starts_with(&[0x30, 0x82])
 }

@@ -1,5 +1,5 @@
-//! TLS on a port: its certificate, and the CA that its callers' certificates have to come from. Both follow
-//! their files: a handshake takes what is in force when it begins, and connections that are open stay so.
+//! TLS of a port: its certificate, and the CA that signs the certificates of callers. Both reload when their
+//! files change. A handshake uses what is active when it begins; open connections stay open.
 
 use super::certificate::{CertificateFiles, fingerprint};
 use super::{Protocol, ReloadOutcome, ServerCertificates, TlsError, roots_of, server_config};
@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortFiles {
     pub certificate: CertificateFiles,
-    /// None: callers need no certificate.
+    /// `None`: callers need no certificate.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -25,33 +25,33 @@ pub struct PortTls {
     certificates: Arc<ServerCertificates>,
     protocols: &'static [Protocol],
     client_ca: Option<PathBuf>,
-    in_force: ArcSwap<ActiveConfig>,
+    active: ArcSwap<ActiveConfig>,
 }
 
 #[derive(Debug)]
 struct ActiveConfig {
-    /// Whom callers have to come from.
+    /// The CAs of callers.
     roots: Option<Arc<RootCertStore>>,
     config: Arc<ServerConfig>,
 }
 
 impl PortTls {
-    /// Loads the files of a port that these protocols are spoken on.
+    /// Loads the files of a port with these protocols.
     pub fn load(files: &PortFiles, protocols: &'static [Protocol], now: Timestamp) -> Result<Self, TlsError> {
         let certificates = Arc::new(ServerCertificates::load(vec![files.certificate.clone()], now)?);
         let client_ca = files.client_ca.clone();
         let roots = client_ca.as_deref().map(roots_of).transpose()?.map(Arc::new);
         let config = server_config(Arc::clone(&certificates), protocols, false, roots.as_ref())?;
-        let in_force = ArcSwap::from_pointee(ActiveConfig { roots, config });
-        Ok(Self { certificates, protocols, client_ca, in_force })
+        let active = ArcSwap::from_pointee(ActiveConfig { roots, config });
+        Ok(Self { certificates, protocols, client_ca, active })
     }
 
-    /// How the next handshake goes.
+    /// The configuration of the next handshake.
     pub fn acceptor(&self) -> TlsAcceptor {
-        Arc::clone(&self.in_force.load().config).into()
+        Arc::clone(&self.active.load().config).into()
     }
 
-    /// Whether every caller has shown a certificate that was checked.
+    /// Whether every caller presented a certificate that was verified.
     pub const fn knows_its_callers(&self) -> bool {
         self.client_ca.is_some()
     }
@@ -60,17 +60,17 @@ impl PortTls {
         &self.certificates
     }
 
-    /// Puts in force what the file of the CA is now. One that cannot be used changes nothing.
+    /// Reloads the file of the CA. An unusable file changes nothing.
     pub fn reload_ca(&self) -> ReloadOutcome {
         let Some(file) = &self.client_ca else { return ReloadOutcome::default() };
         let renewed = roots_of(file).and_then(|roots| {
-            if self.in_force.load().roots.as_ref().is_some_and(|before| before.roots == roots.roots) {
+            if self.active.load().roots.as_ref().is_some_and(|before| before.roots == roots.roots) {
                 return Ok(false);
             }
             let roots = Some(Arc::new(roots));
             let config =
                 server_config(Arc::clone(&self.certificates), self.protocols, false, roots.as_ref())?;
-            self.in_force.store(Arc::new(ActiveConfig { roots, config }));
+            self.active.store(Arc::new(ActiveConfig { roots, config }));
             Ok(true)
         });
         match renewed {
@@ -79,13 +79,13 @@ impl PortTls {
         }
     }
 
-    /// Each file that has to be followed.
+    /// All files that are reloaded on change.
     pub fn paths(&self) -> impl Iterator<Item = PathBuf> {
         let of_certificate = self.certificates.paths().map(ToOwned::to_owned);
         of_certificate.chain(self.client_ca.clone())
     }
 
-    /// What all files are at the moment.
+    /// Hashes the present state of all files, to detect changes.
     pub fn fingerprint(&self, into: &mut impl Hasher) {
         self.paths().for_each(|file| fingerprint(&file, into));
     }

@@ -1,5 +1,5 @@
-//! Plain HTTP is sent to HTTPS: 308, so that a POST stays one. What a client calls the host goes
-//! back to it only if it can be nothing but a host; whatever else it says, it is told 400.
+//! Redirects from plain HTTP to HTTPS with status 308, which keeps the method of a POST. The client's `Host`
+//! is returned to it only if it is a valid host; every other request gets 400.
 
 use crate::authority;
 use bytes::Bytes;
@@ -13,13 +13,12 @@ use std::convert::Infallible;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// For the head of a request.
+/// Time limit for the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// For all of a connection: it is good for one answer.
+/// Time limit for a connection, which serves one response.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Answers one request with where it should have gone, and closes. How many of these there are at
-/// once is the caller's to bound.
+/// Answers one request with a redirect and closes. The caller limits the number of connections.
 pub async fn serve<IO: AsyncRead + AsyncWrite + Unpin>(io: IO, https_port: u16) {
     let service = service_fn(move |request: Request<_>| {
         let answer = answer(request.method(), request.uri(), request.headers(), https_port);
@@ -55,16 +54,16 @@ fn answer(method: &Method, uri: &Uri, headers: &HeaderMap, https_port: u16) -> R
     response
 }
 
-/// The same over HTTPS; none where there is no such thing.
+/// The same URL over HTTPS; `None` without a valid one.
 fn location(method: &Method, uri: &Uri, headers: &HeaderMap, https_port: u16) -> Option<HeaderValue> {
     let mut hosts = headers.get_all(HOST).iter();
-    let said = hosts.next()?.to_str().ok()?;
+    let host = hosts.next()?.to_str().ok()?;
     if hosts.next().is_some() || method == Method::CONNECT {
         return None;
     }
-    // The target's own counts where it names one (RFC 9112, 3.2.2).
-    let host = authority::host(uri.authority().map_or(said, |authority| authority.as_str()))?;
-    // `*` is a target too, and glued to the host it would be another host.
+    // The authority of an absolute target has precedence (RFC 9112, 3.2.2).
+    let host = authority::host(uri.authority().map_or(host, |authority| authority.as_str()))?;
+    // `*` is a valid target, and appended to the host it would change the host.
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let path = if path.starts_with('/') { path } else { return None };
     let location = match https_port {

@@ -1,5 +1,5 @@
-//! Secrets are read from files, where only this service sees them. What is named by an argument or a variable
-//! is the file. (A password in the URL of Redis is the exception, and warned of where that is read.)
+//! Secrets, read from files that only this service can read. Arguments and variables contain the path of a
+//! file, not the secret. The exception is a password in the URL of Redis, for which the reader logs a warning.
 
 use anyhow::{Context, ensure};
 use hivemind_core::store::KeySeed;
@@ -9,17 +9,17 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// No secret is longer.
+/// Longest secret in bytes.
 const LONGEST: u64 = 64 << 10;
 /// A shorter seed could be guessed.
 const SHORTEST_SEED: usize = 16;
 
 /// The password in a file: its first line.
 pub fn password(key: &str, path: &Path) -> anyhow::Result<String> {
-    let bytes = read(key, path, Readers::Us)?;
+    let bytes = read(key, path, Readers::Owner)?;
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line));
-    let line = line.with_context(|| format!("`{key}`: the first line of {} is no text", path.display()))?;
+    let line = line.with_context(|| format!("`{key}`: the first line of {} is not text", path.display()))?;
     ensure!(
         !line.is_empty(),
         "`{key}`: the first line of {} is empty; write the password there",
@@ -30,19 +30,19 @@ pub fn password(key: &str, path: &Path) -> anyhow::Result<String> {
 
 /// A file of certificates in PEM.
 pub fn certificate(key: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
-    read(key, path, Readers::Anybody)
+    read(key, path, Readers::All)
 }
 
 /// The private key of a certificate, in PEM.
 pub fn private_key(key: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
-    read(key, path, Readers::Us)
+    read(key, path, Readers::Owner)
 }
 
-/// The seed in a file: all of it, hashed to the length that it needs.
+/// The seed in a file: its whole content, hashed to the length of a seed.
 pub fn key_seed(path: &Path) -> anyhow::Result<KeySeed> {
     let key = "security.key_seed_file";
-    let bytes = read(key, path, Readers::Us)?;
-    let secret = bytes.trim_ascii_end(); // An editor's last newline shall not make another seed.
+    let bytes = read(key, path, Readers::Owner)?;
+    let secret = bytes.trim_ascii_end(); // The newline that an editor adds does not change the seed.
     ensure!(
         secret.len() >= SHORTEST_SEED,
         "`{key}`: {} has fewer than {SHORTEST_SEED} bytes; fill it with `openssl rand -hex 32`",
@@ -51,7 +51,7 @@ pub fn key_seed(path: &Path) -> anyhow::Result<KeySeed> {
     Ok(hashed(&[secret]))
 }
 
-/// The seed that all nodes of a mesh have that were given none: no secret, but the same everywhere.
+/// The seed of the nodes of a mesh without a configured seed: not secret, but the same on all nodes.
 pub fn seed_of_cluster(cluster_id: &str) -> KeySeed {
     hashed(&[b"hivemind cluster\0", cluster_id.as_bytes()])
 }
@@ -68,18 +68,18 @@ fn hashed(parts: &[&[u8]]) -> KeySeed {
 /// Who may read a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Readers {
-    Us,
-    Anybody,
+    Owner,
+    All,
 }
 
 fn read(key: &str, path: &Path, readers: Readers) -> anyhow::Result<Vec<u8>> {
-    let unread = || format!("`{key}`: {} cannot be read; check the path and who may read it", path.display());
+    let unread = || format!("`{key}`: {} cannot be read; check the path and its permissions", path.display());
     let file = File::open(path).with_context(unread)?;
     let about = file.metadata().with_context(unread)?;
-    ensure!(about.is_file(), "`{key}`: {} is no file; name one", path.display());
-    if readers == Readers::Us && about.permissions().mode() & 0o004 != 0 {
+    ensure!(about.is_file(), "`{key}`: {} is not a file; set the path of one", path.display());
+    if readers == Readers::Owner && about.permissions().mode() & 0o004 != 0 {
         let path = path.display();
-        tracing::warn!("`{key}`: everybody on this machine can read {path}; `chmod 600 {path}` ends that");
+        tracing::warn!("`{key}`: every user of this machine can read {path}; run `chmod 600 {path}`");
     }
     let mut bytes = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut bytes).with_context(unread)?;
@@ -97,7 +97,7 @@ mod tests {
     use super::{key_seed, password};
 
     #[test]
-    fn a_password_is_the_first_line_of_its_file() {
+    fn password_is_first_line_of_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("password");
         for (text, expected) in [
@@ -114,15 +114,15 @@ mod tests {
         }
         std::fs::write(&path, vec![b'a'; 100_000]).unwrap();
         for wrong in [path.as_path(), folder.path(), &folder.path().join("nowhere")] {
-            let told = format!("{:#}", password("storage.redis.password_file", wrong).unwrap_err());
-            assert!(told.starts_with("`storage.redis.password_file`: "), "{told}");
-            assert!(told.contains(&wrong.display().to_string()) && !told.contains("aaaa"), "{told}");
+            let message = format!("{:#}", password("storage.redis.password_file", wrong).unwrap_err());
+            assert!(message.starts_with("`storage.redis.password_file`: "), "{message}");
+            assert!(message.contains(&wrong.display().to_string()) && !message.contains("aaaa"), "{message}");
         }
     }
 
-    // Seen failing on: a seed of the first 16 bytes, without a hash.
+    // Fails when the seed is the first 16 bytes instead of a hash.
     #[test]
-    fn a_seed_is_all_of_its_file_but_its_last_newline_and_is_never_short() {
+    fn seed_is_whole_file_without_last_newline() {
         let folder = tempfile::tempdir().unwrap();
         let seed = |text: &str| {
             let path = folder.path().join("seed");

@@ -1,22 +1,22 @@
-//! `security`: secrets, and who may ask.
+//! `security`: secrets, TLS of the ports, and access of callers and operators.
 
 use crate::{CertificateFiles, PortFiles};
 use hivemind_config::reader::Section;
 use hivemind_config::value_kind::PATH;
 use std::path::PathBuf;
 
-/// Secrets, and who may ask.
+/// Secrets, TLS of the ports, and access of callers and operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Security {
-    /// What keys are hashed with; none: another at each start.
+    /// Seed of the key hash; `None`: a random seed at each start.
     pub key_seed_file: Option<PathBuf>,
-    /// TLS on the gRPC, admin and metrics ports; none: plaintext.
+    /// TLS on the gRPC, admin and metrics ports; `None`: plaintext.
     pub grpc_tls: Option<PortFiles>,
     pub admin_tls: Option<PortFiles>,
     pub metrics_tls: Option<PortFiles>,
-    /// What opens the admin port.
+    /// Tokens of operators, which open the admin port.
     pub token_file: Option<PathBuf>,
-    /// Whose calls are answered; none: everybody's.
+    /// API keys of callers; `None`: calls need no key.
     pub api_keys_file: Option<PathBuf>,
 }
 
@@ -36,15 +36,16 @@ pub fn read(mut section: Section<'_, '_>) -> Security {
     }
 }
 
-/// TLS on a port. A section that names no certificate is a mistake: the port would be plaintext.
+/// TLS on a port. A section without a certificate is an error, because the port would be plaintext.
 fn port(section: &mut Section<'_, '_>, key: &str) -> Option<PortFiles> {
     let is_there = section.has(key);
     let mut tls = section.section(key);
     let [cert, private_key, client_ca] = ["cert", "key", "client_ca"].map(|file| tls.read(file, &PATH));
     let is_whole = tls.has("cert") && tls.has("key");
     if is_there && !is_whole {
-        let cause = format!("`{}` is a certificate and its key, and not both are here", section.path(key));
-        section.refuse(key, cause, "write `cert: FILE` and `key: FILE`, or leave it out for plaintext");
+        let cause =
+            format!("`{}` needs a certificate and its key, and one of them is missing", section.path(key));
+        section.refuse(key, cause, "write `cert: FILE` and `key: FILE`, or remove the section for plaintext");
     }
     Some(PortFiles { certificate: CertificateFiles { cert: cert?, key: private_key? }, client_ca })
 }

@@ -1,6 +1,6 @@
-//! The certificates of a listener. Each handshake takes what is in force at that moment, so new ones
-//! come into force between two handshakes, and no connection notices. Each stands for itself: one whose
-//! files cannot be used stays what it was, and the others are renewed all the same.
+//! Certificates of a listener. Each handshake uses the certificates that are active at that moment, so a reload
+//! interrupts no connection. Certificates reload independently: one with unusable files keeps its previous
+//! version, and the others still reload.
 
 use super::certificate::{Certificate, CertificateFiles, Warning, fingerprint};
 use super::{Protocol, TlsError, provider};
@@ -20,47 +20,47 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct ServerCertificates {
     files: Vec<CertificateFiles>,
-    /// Whether the last of them is one that a CA gives, which may not be there yet.
+    /// Whether the last one is issued by a CA (ACME) and may be missing so far.
     awaits_last: bool,
-    /// What a CA is shown that looks whether a name is ours.
+    /// Certificates for a CA that validates a domain name.
     challenges: ArcSwap<HashMap<Box<str>, Arc<CertifiedKey>>>,
-    in_force: ArcSwap<ActiveCertificates>,
+    active: ArcSwap<ActiveCertificates>,
 }
 
-/// All that a handshake looks at, made when files change.
+/// What a handshake reads; built when files change.
 #[derive(Debug, Default)]
 struct ActiveCertificates {
-    /// One for each pair of files; none where none could be read so far.
+    /// One for each pair of files; `None` until the files can be loaded.
     each: Vec<Option<Certificate>>,
     by_name: HashMap<Box<str>, Arc<CertifiedKey>>,
 }
 
-/// What became of files that were read anew.
+/// The result of a reload.
 #[derive(Debug, Default)]
 pub struct ReloadOutcome {
-    /// How many are other than before.
+    /// Number of changed certificates or files.
     pub changed: usize,
-    /// What is wrong with those that were kept.
+    /// Errors of the files whose previous version stays active.
     pub refused: Vec<TlsError>,
 }
 
 impl ServerCertificates {
-    /// Loads the files, the first of which is for whoever asks for no name that is known. Whoever follows them
-    /// finds at its first look what is wrong with those that cannot be used.
+    /// Loads the files. Clients without a matching name get the first certificate. The first reload reports the
+    /// unusable files.
     ///
     /// # Errors
-    /// If none of them can be: then nobody could be served.
+    /// If no certificate is usable, because then no handshake would succeed.
     pub fn load(files: Vec<CertificateFiles>, now: Timestamp) -> Result<Self, TlsError> {
         let certificates = Self::of(files, false);
         let mut refused = certificates.reload(now).refused;
-        if certificates.in_force.load().each.iter().any(Option::is_some) {
+        if certificates.active.load().each.iter().any(Option::is_some) {
             return Ok(certificates);
         }
         Err(if refused.is_empty() { TlsError::Empty } else { refused.swap_remove(0) })
     }
 
-    /// The same, with one more that a CA gives and that may not be there yet: then whoever asks for no other is not
-    /// served until it is.
+    /// The same, with one more certificate that a CA issues later. Until then, handshakes that match no other
+    /// certificate are refused.
     pub fn load_awaiting(files: Vec<CertificateFiles>, awaited: CertificateFiles, now: Timestamp) -> Self {
         let certificates = Self::of(files.into_iter().chain([awaited]).collect(), true);
         certificates.reload(now);
@@ -68,14 +68,14 @@ impl ServerCertificates {
     }
 
     fn of(files: Vec<CertificateFiles>, awaits_last: bool) -> Self {
-        Self { files, awaits_last, challenges: ArcSwap::default(), in_force: ArcSwap::default() }
+        Self { files, awaits_last, challenges: ArcSwap::default(), active: ArcSwap::default() }
     }
 
     fn is_awaited(&self, index: usize) -> bool {
         self.awaits_last && index + 1 == self.files.len()
     }
 
-    /// What a CA is shown from now on that looks whether this name is ours.
+    /// Presents this certificate to a CA that validates the domain `name`.
     pub fn answer_challenge(
         &self,
         name: &str,
@@ -83,7 +83,7 @@ impl ServerCertificates {
         key: Vec<u8>,
     ) -> Result<(), TlsError> {
         let key = provider().key_provider.load_private_key(PrivateKeyDer::Pkcs8(key.into()))?;
-        // Not by `from_der`, which reads the certificate and refuses what only a CA understands of it.
+        // `from_der` would parse the certificate and reject its critical ACME extension.
         let shown = Arc::new(CertifiedKey::new(vec![certificate], key));
         self.challenges.rcu(|before| {
             let mut challenges = HashMap::clone(before);
@@ -97,10 +97,10 @@ impl ServerCertificates {
         self.challenges.store(Arc::default());
     }
 
-    /// Puts in force what the files are now. Whoever follows them calls this.
+    /// Reloads all files; called when they change.
     pub fn reload(&self, now: Timestamp) -> ReloadOutcome {
         let mut renewal = ReloadOutcome::default();
-        let before = self.in_force.load();
+        let before = self.active.load();
         let mut each = Vec::with_capacity(self.files.len());
         for (index, files) in self.files.iter().enumerate() {
             let old = before.each.get(index).and_then(Option::as_ref);
@@ -109,7 +109,7 @@ impl ServerCertificates {
                 continue;
             }
             let taken = Certificate::load(files).and_then(|new| match old {
-                // One that has ended takes the place of none that goes on for longer.
+                // An expired certificate does not replace one that is valid for longer.
                 Some(old) if new.has_ended(now) && old.validity.not_after > new.validity.not_after => {
                     let (file, not_after) = (files.cert.clone(), new.validity.not_after);
                     Err(TlsError::Expired { file, not_after })
@@ -130,32 +130,32 @@ impl ServerCertificates {
             });
         }
         if renewal.changed > 0 {
-            self.in_force.store(Arc::new(ActiveCertificates::new(each)));
+            self.active.store(Arc::new(ActiveCertificates::new(each)));
         }
         renewal
     }
 
-    /// When the first of them ends; none where a CA has given none yet.
+    /// The earliest expiry; `None` until a certificate is loaded.
     pub fn expires_at(&self) -> Option<Timestamp> {
-        let in_force = self.in_force.load();
-        let ends = in_force.each.iter().flatten().map(|certificate| certificate.validity.not_after);
+        let active = self.active.load();
+        let ends = active.each.iter().flatten().map(|certificate| certificate.validity.not_after);
         ends.min()
     }
 
-    /// What whoever runs this should know at this moment.
+    /// Warnings for the operator at this time.
     pub fn warnings(&self, now: Timestamp) -> Vec<Warning> {
-        let in_force = self.in_force.load();
-        let each = self.files.iter().zip(in_force.each.iter());
+        let active = self.active.load();
+        let each = self.files.iter().zip(active.each.iter());
         let each = each.filter_map(|(files, certificate)| Some((files, certificate.as_ref()?)));
         each.flat_map(|(files, certificate)| certificate.warnings(files, now)).collect()
     }
 
-    /// Each file that has to be followed.
+    /// All files that are reloaded on change.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().flat_map(CertificateFiles::each)
     }
 
-    /// What all files are at the moment.
+    /// Hashes the present state of all files, to detect changes.
     pub fn fingerprint(&self, into: &mut impl Hasher) {
         self.paths().for_each(|file| fingerprint(file, into));
     }
@@ -185,9 +185,9 @@ impl ResolvesServerCert for ServerCertificates {
         if (asked.next(), asked.next()) == (Some(Protocol::Challenge.name()), None) {
             return self.challenges.load().get(hello.server_name()?.to_ascii_lowercase().as_str()).cloned();
         }
-        let in_force = self.in_force.load();
-        let named = hello.server_name().and_then(|name| in_force.named(name));
-        let first = || in_force.each.iter().flatten().next().map(|certificate| &certificate.key);
+        let active = self.active.load();
+        let named = hello.server_name().and_then(|name| active.named(name));
+        let first = || active.each.iter().flatten().next().map(|certificate| &certificate.key);
         named.or_else(first).map(Arc::clone)
     }
 }

@@ -1,4 +1,4 @@
-//! Real handshakes over loopback, with certificates made on the spot; by rustls, curl and openssl.
+//! Real handshakes over loopback with generated certificates, by rustls, curl and openssl.
 
 mod clients;
 mod files;

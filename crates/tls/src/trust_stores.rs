@@ -1,6 +1,6 @@
-//! Whom we believe when we call: the CAs that the certificates of upstreams are checked with. Each file is
-//! read once for all upstreams that name it, and so are the system's CAs; a file that changes holds for the
-//! next connection, and those that are open stay so.
+//! Trust stores: the CAs that verify the certificates of upstreams. Each file, and the system's CAs, is read
+//! once for all upstreams that use it. A changed file applies to the next connection; open connections stay
+//! open.
 
 use super::certificate::fingerprint;
 use super::{Protocol, ReloadOutcome, TlsError, client_config, roots_of, system_roots};
@@ -12,46 +12,46 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_rustls::TlsConnector;
 
-/// All CAs that are in use.
+/// All trust stores in use.
 #[derive(Debug, Default)]
 pub struct TrustStores {
-    /// By file; none: the system's.
+    /// By file; `None`: the CAs of the system.
     of: Mutex<BTreeMap<Option<PathBuf>, Arc<TrustStore>>>,
 }
 
-/// How those are called whose certificate one file of CAs has to have signed.
+/// The CAs of one file with the client configurations that trust them.
 #[derive(Debug)]
-pub struct TrustStore(ArcSwap<Callers>);
+pub struct TrustStore(ArcSwap<ClientConfigs>);
 
 #[derive(Debug)]
-struct Callers {
+struct ClientConfigs {
     roots: Arc<RootCertStore>,
     any: Arc<ClientConfig>,
-    /// For upgrades, which HTTP/2 has none of.
+    /// For upgrades, which HTTP/2 does not have.
     http1: Arc<ClientConfig>,
 }
 
 impl TrustStores {
-    /// What to call with, by the CAs of this file, or the system's.
+    /// The trust store of this file, or of the system.
     pub fn of(&self, file: Option<&Path>) -> Result<Arc<TrustStore>, TlsError> {
         let mut of = self.lock();
         if let Some(known) = of.get(&file.map(Path::to_owned)) {
             return Ok(Arc::clone(known));
         }
-        let callers = Callers::new(match file {
+        let configs = ClientConfigs::new(match file {
             Some(file) => roots_of(file)?,
             None => system_roots()?,
         })?;
-        let trusted = Arc::new(TrustStore(ArcSwap::from_pointee(callers)));
+        let trusted = Arc::new(TrustStore(ArcSwap::from_pointee(configs)));
         of.insert(file.map(Path::to_owned), Arc::clone(&trusted));
         Ok(trusted)
     }
 
-    /// Puts in force what the files are now. One that cannot be used changes nothing.
+    /// Reloads all files. An unusable file changes nothing.
     pub fn reload(&self) -> ReloadOutcome {
         let mut renewal = ReloadOutcome::default();
         let mut of = self.lock();
-        // What no upstream names any more is let go of.
+        // Stores that no upstream uses any longer are dropped.
         of.retain(|_, trusted| Arc::strong_count(trusted) > 1);
         for (file, trusted) in of.iter() {
             let Some(file) = file else { continue };
@@ -64,12 +64,12 @@ impl TrustStores {
         renewal
     }
 
-    /// Each file that has to be followed.
+    /// All files that are reloaded on change.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.lock().keys().flatten().cloned().collect()
     }
 
-    /// What all files are at the moment.
+    /// Hashes the present state of all files, to detect changes.
     pub fn fingerprint(&self, into: &mut impl Hasher) {
         self.paths().iter().for_each(|file| fingerprint(file, into));
     }
@@ -80,7 +80,7 @@ impl TrustStores {
 }
 
 impl TrustStore {
-    /// For whichever HTTP the other side chooses.
+    /// A connector that offers HTTP/2 and HTTP/1.1.
     pub fn any(&self) -> TlsConnector {
         Arc::clone(&self.0.load().any).into()
     }
@@ -89,18 +89,18 @@ impl TrustStore {
         Arc::clone(&self.0.load().http1).into()
     }
 
-    /// Says whether these are others.
+    /// Replaces the CAs and returns whether they changed.
     fn renew(&self, roots: RootCertStore) -> Result<bool, TlsError> {
         if self.0.load().roots.roots == roots.roots {
             return Ok(false);
         }
-        // With nothing of what was agreed on before: a resumed session would not be checked.
-        self.0.store(Arc::new(Callers::new(roots)?));
+        // New configurations without stored sessions: a resumed session would skip the verification.
+        self.0.store(Arc::new(ClientConfigs::new(roots)?));
         Ok(true)
     }
 }
 
-impl Callers {
+impl ClientConfigs {
     fn new(roots: RootCertStore) -> Result<Self, TlsError> {
         let roots = Arc::new(roots);
         let any = client_config(Arc::clone(&roots), &[Protocol::Http2, Protocol::Http1])?;

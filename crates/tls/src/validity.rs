@@ -1,5 +1,5 @@
-//! When a certificate begins and ceases to count. Rustls knows, and does not say; the two dates
-//! are found by walking to them, which needs no more of X.509 than this.
+//! Validity period of a certificate. Rustls does not expose it, so a small DER parser reads the two dates; it
+//! skips the fields before them and parses nothing else of X.509.
 
 use hivemind_core::Timestamp;
 use jiff::civil::DateTime;
@@ -10,7 +10,7 @@ const VERSION: u8 = 0xA0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// The span in which a certificate counts, both ends included.
+/// The period in which a certificate is valid, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValidityPeriod {
     pub not_before: Timestamp,
@@ -18,7 +18,7 @@ pub struct ValidityPeriod {
 }
 
 impl ValidityPeriod {
-    /// What a certificate in DER says; none if it is none.
+    /// The period of a certificate in DER; `None` if the bytes are not a certificate.
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let (certificate, _) = element(certificate, SEQUENCE)?;
         let (signed, _) = element(certificate, SEQUENCE)?;
@@ -33,7 +33,7 @@ impl ValidityPeriod {
     }
 }
 
-/// The content of the element of this kind that `bytes` begin with, and what follows it.
+/// The content of the element of this kind at the start of `bytes`, and the rest.
 fn element(bytes: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
     let (&[first, length], rest) = bytes.split_first_chunk()?;
     if first != kind {
@@ -52,14 +52,14 @@ fn element(bytes: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
 
 fn time(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
     let (text, century, rest) = match element(bytes, UTC_TIME) {
-        // Two digits of a year are of 1950 to 2049 (RFC 5280, 4.1.2.5.1).
+        // A year of two digits is between 1950 and 2049 (RFC 5280, 4.1.2.5.1).
         Some((text, rest)) => (text, if *text.first()? < b'5' { "20" } else { "19" }, rest),
         None => element(bytes, GENERALIZED_TIME).map(|(text, rest)| (text, "", rest))?,
     };
     let text = format!("{century}{}", std::str::from_utf8(text).ok()?);
     let moment = DateTime::strptime("%Y%m%d%H%M%SZ", &text).ok()?;
     let seconds = moment.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0)).as_secs();
-    // Before 1970, the epoch will do; and the year 9999, which means for ever, is beyond our clock.
+    // Times before 1970 become the epoch. The year 9999 means no expiry and exceeds our clock.
     let millis = u64::try_from(seconds).unwrap_or_default().saturating_mul(1_000);
     Some((Timestamp::from_millis(millis), rest))
 }

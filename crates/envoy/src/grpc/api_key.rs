@@ -45,7 +45,7 @@ impl ApiKeyCheck {
         {
             return Ok(Some(Rc::clone(cached)));
         }
-        let grant = keys.in_force().grant(sent).ok_or("unknown API key")?;
+        let grant = keys.active().grant(sent).ok_or("unknown API key")?;
         let found = Rc::new(VerifiedKey { sent: sent.into(), generation, grant });
         *cached = Some(Rc::clone(&found));
         Ok(Some(found))

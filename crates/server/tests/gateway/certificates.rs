@@ -37,7 +37,7 @@ async fn reload_reads_certificates_and_reports_errors_until_fixed() {
     assert_eq!(report["certificates"]["loaded"], false, "{report}");
     assert_eq!(report["configuration"]["loaded"], true, "{report}");
     let errors = report["certificates"]["errors"].as_str().unwrap();
-    assert!(errors.contains("b.pem: has no certificate; give the chain"), "{errors}");
+    assert!(errors.contains("b.pem: has no certificate; write the chain"), "{errors}");
     // The other certificate is renewed, and active when the response arrives.
     assert_ne!(served_certificate(&authority, &gateway, "a.example").await, old_a);
     assert_eq!(served_certificate(&authority, &gateway, "b.example").await, old_b);

@@ -110,7 +110,7 @@ async fn redis_is_reached_over_mutual_tls() {
     let world_readable = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(setup.path().join("node.key"), world_readable).unwrap();
     let mut node = setup.with("storage.redis.tls.key", "node.key").start().await;
-    node.log.next("`storage.redis.tls.key`: everybody on this machine can read node.key").await;
+    node.log.next("`storage.redis.tls.key`: every user of this machine can read node.key").await;
     assert_serves(node).await;
     // A server of an untrusted CA gets no commands.
     let setup = crate::nodes::node(&url);

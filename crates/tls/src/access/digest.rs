@@ -13,7 +13,7 @@ const LONGEST: usize = 256;
 pub struct SecretDigest([u8; 32]);
 
 impl SecretDigest {
-    /// `None` if `secret` is too long to be one of ours.
+    /// `None` if `secret` is longer than any accepted secret.
     pub fn of(secret: &[u8]) -> Option<Self> {
         (secret.len() <= LONGEST).then(|| Self(Sha256::digest(secret).into()))
     }

@@ -51,29 +51,29 @@ pub enum AccessError {
 #[derive(Debug)]
 pub struct SecretFile<T> {
     path: PathBuf,
-    in_force: ArcSwap<T>,
+    active: ArcSwap<T>,
     /// Increases with each change, for caches that depend on the contents.
     generation: AtomicU64,
 }
 
 impl<T: Contents> SecretFile<T> {
     pub fn open(path: &Path) -> Result<Self, AccessError> {
-        let (path, in_force) = (path.to_owned(), ArcSwap::from_pointee(read(path)?));
-        Ok(Self { path, in_force, generation: AtomicU64::new(0) })
+        let (path, active) = (path.to_owned(), ArcSwap::from_pointee(read(path)?));
+        Ok(Self { path, active, generation: AtomicU64::new(0) })
     }
 
     /// Reads the file again and returns its number of entries. An unusable file changes nothing.
     pub fn reload(&self) -> Result<usize, AccessError> {
         let contents: T = read(&self.path)?;
         let count = contents.count();
-        self.in_force.store(Arc::new(contents));
+        self.active.store(Arc::new(contents));
         // Incremented after the store: a reader that sees the new number also sees the new contents.
         self.generation.fetch_add(1, Ordering::Release);
         Ok(count)
     }
 
-    pub fn in_force(&self) -> arc_swap::Guard<Arc<T>> {
-        self.in_force.load()
+    pub fn active(&self) -> arc_swap::Guard<Arc<T>> {
+        self.active.load()
     }
 
     pub fn generation(&self) -> u64 {
@@ -94,7 +94,7 @@ impl<T: Contents> SecretFile<T> {
 
     /// Whether the file grants access to no caller at all.
     pub fn is_empty(&self) -> bool {
-        self.in_force().count() == 0
+        self.active().count() == 0
     }
 
     /// Hashes the present state of the file, to detect changes.

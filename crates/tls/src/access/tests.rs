@@ -114,7 +114,7 @@ fn unusable_file_changes_nothing_and_empty_file_denies_all() {
     let path = folder.path().join("keys");
     fs::write(&path, of("old", &[])).unwrap();
     let keys = ApiKeys::open(&path).unwrap();
-    let (is_known, first) = (|key: &str| keys.in_force().grant(key.as_bytes()).is_some(), keys.generation());
+    let (is_known, first) = (|key: &str| keys.active().grant(key.as_bytes()).is_some(), keys.generation());
     for broken in ["no key", "\u{0}"] {
         fs::write(&path, broken).unwrap();
         assert!(keys.reload().unwrap_err().to_string().contains("`security.api_keys_file`: "));

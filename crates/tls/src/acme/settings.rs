@@ -1,27 +1,27 @@
-//! `gateway.tls.acme`: the CA that gives a certificate, and for which domains.
+//! `gateway.tls.acme`: the CA that issues a certificate, and its domains.
 
 use hivemind_config::reader::Section;
 use hivemind_config::value_kind::{PATH, ValueKind};
 use std::path::PathBuf;
 
-/// `gateway.tls.acme`: a CA gives a certificate for these domains.
+/// `gateway.tls.acme`: a CA issues a certificate for these domains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acme {
     pub domains: Vec<String>,
     pub contact: Vec<String>,
-    /// Where its certificate and the account's key are kept.
+    /// The folder of the certificate and of the account's key.
     pub cache: PathBuf,
     /// The CA's directory.
     pub directory: String,
-    /// The CA that the directory's own certificate is checked with; none: the system's.
+    /// The CA that signed the directory's own certificate; `None`: a CA of the system.
     pub ca: Option<PathBuf>,
 }
 
-/// More names than this a CA does not put into one certificate.
+/// CAs refuse a certificate for more names.
 const MOST_DOMAINS: usize = 100;
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
-/// A name that is found by DNS. One with a wildcard cannot be shown to be ours by a port.
+/// A DNS name. The challenge over a TLS port cannot validate a wildcard.
 const DOMAIN: ValueKind<String> =
     ValueKind::text("a DNS name without a wildcard", "shop.example.com", |text| {
         let is_label = |label: &str| {
@@ -45,7 +45,7 @@ const DIRECTORY: ValueKind<String> =
     })
     .called("URL", "URLs");
 
-/// A certificate of a CA that is asked for it.
+/// Reads `gateway.tls.acme`.
 pub fn read(tls: &mut Section<'_, '_>) -> Option<Acme> {
     let is_there = tls.has("acme");
     let mut section = tls.section("acme");
@@ -55,7 +55,7 @@ pub fn read(tls: &mut Section<'_, '_>) -> Option<Acme> {
     let directory = section.read("directory", &DIRECTORY).unwrap_or_else(|| LETS_ENCRYPT.to_owned());
     let ca = section.read("ca", &PATH);
     if is_there && !section.has("domains") {
-        let remedy = "name what clients call the gateway, as in `domains: [shop.example.com]`";
+        let remedy = "set the DNS names of the gateway, as in `domains: [shop.example.com]`";
         section.lacks("`gateway.tls.acme` has no `domains`".into(), remedy);
     }
     if domains.len() > MOST_DOMAINS {
@@ -63,12 +63,12 @@ pub fn read(tls: &mut Section<'_, '_>) -> Option<Acme> {
         section.refuse(
             "domains",
             cause,
-            "no CA puts more into one certificate; use `certificates` for the others",
+            "CAs issue no certificate for more; use `certificates` for the others",
         );
     }
     if is_there && !section.has("cache") {
         let remedy =
-            "name a folder that is kept, as in `cache: /var/lib/hivemind/acme`: CAs give only so many";
+            "set a persistent folder, as in `cache: /var/lib/hivemind/acme`: CAs limit how many they issue";
         section.lacks("`gateway.tls.acme` has no `cache`".into(), remedy);
     }
     Some(Acme { domains, contact, cache: cache?, directory, ca })

@@ -1,4 +1,4 @@
-//! What clients get: rustls, curl, openssl.
+//! Handshakes with clients: rustls, curl and openssl.
 
 use super::super::{HandshakeError, Protocol, TrustStores, accept, client_config, roots_of, server_config};
 use super::support::{BOTH, Ca, load, serve};
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// Connects and asks for this name; the certificate has to be for it, and signed by the CA.
+/// Connects and requests this name; the certificate must contain it and be signed by the CA.
 pub(super) async fn connect(
     ca: &Ca,
     address: SocketAddr,
@@ -31,9 +31,9 @@ pub(super) fn certificate_of(stream: &TlsStream<TcpStream>) -> CertificateDer<'s
     stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()
 }
 
-// Seen failing on: the first certificate for everybody; a wildcard that is compared as a text.
+// Fails when every client gets the first certificate, or when a wildcard is compared as text.
 #[tokio::test]
-async fn a_client_gets_the_certificate_of_the_name_it_asks_for() {
+async fn client_gets_certificate_of_requested_name() {
     let ca = Ca::new();
     let first = ca.issue("first", &["first.example.org", "fallback.example.net"]);
     let second = ca.issue("second", &["second.example.org", "third.example.org"]);
@@ -42,7 +42,7 @@ async fn a_client_gets_the_certificate_of_the_name_it_asks_for() {
     for name in ["first.example.org", "second.example.org", "third.example.org", "any.apps.example.org"] {
         connect(&ca, address, name, &BOTH).await.unwrap_or_else(|error| panic!("{name}: {error}"));
     }
-    // A wildcard is for one label, and whoever is for nobody's name gets the first and finds out.
+    // A wildcard matches one label. Without a match the client gets the first certificate and rejects it.
     for name in ["a.b.apps.example.org", "apps.example.org", "unknown.example.org"] {
         let error = connect(&ca, address, name, &BOTH).await.unwrap_err().to_string();
         assert!(error.contains("first.example.org"), "{name}: {error}");
@@ -66,7 +66,7 @@ async fn curl_is_served_by_name_and_protocol() {
             assert_eq!(said, ("HTTP/1.1".into(), "".into()), "{host} with {version:?}");
         }
     }
-    // Who knows another CA only, does not come in.
+    // A client that trusts only another CA rejects the certificate.
     let stranger = Ca::new();
     let url = format!("https://a.example.org:{}/", address.port());
     let resolve = format!("a.example.org:{}:127.0.0.1", address.port());
@@ -77,7 +77,7 @@ async fn curl_is_served_by_name_and_protocol() {
 }
 
 #[tokio::test]
-async fn the_better_of_the_protocols_that_both_speak_is_agreed_on() {
+async fn best_common_protocol_is_negotiated() {
     let ca = Ca::new();
     let address = serve(&Arc::new(load(&[&ca.issue("a", &["a.example.org"])]).unwrap()), false, None).await;
     for (offered, agreed) in [
@@ -94,9 +94,9 @@ async fn the_better_of_the_protocols_that_both_speak_is_agreed_on() {
     }
 }
 
-// Seen failing on: TLS 1.3 for everybody, and TLS 1.2 where only 1.3 is.
+// Fails when every client needs TLS 1.3, or when TLS 1.2 passes where only 1.3 is allowed.
 #[tokio::test]
-async fn old_versions_are_refused_and_new_ones_agreed_on() {
+async fn old_tls_versions_are_refused_and_new_ones_negotiated() {
     let ca = Ca::new();
     let certificates = Arc::new(load(&[&ca.issue("a", &["a.example.org"])]).unwrap());
     for (only_tls13, version, is_accepted) in [
@@ -118,7 +118,7 @@ async fn old_versions_are_refused_and_new_ones_agreed_on() {
             "-CAfile",
         ]);
         openssl.arg(ca.file()).args(["-connect", &address.to_string()]).arg(version);
-        // Of itself it would not even offer the old ones.
+        // By default openssl does not offer the old versions.
         let output = output(openssl.args(["-cipher", "ALL:@SECLEVEL=0"])).await;
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(
@@ -135,9 +135,9 @@ async fn output(command: &mut Command) -> Output {
     timeout(Duration::from_secs(30), output).await.expect("it ends").unwrap()
 }
 
-// Seen failing on: no bound.
+// Fails without a time limit.
 #[tokio::test(start_paused = true)]
-async fn who_does_not_shake_hands_is_left() {
+async fn handshake_without_progress_times_out() {
     let ca = Ca::new();
     let certificates = Arc::new(load(&[&ca.issue("a", &["a.example.org"])]).unwrap());
     let acceptor = TlsAcceptor::from(server_config(certificates, &BOTH, false, None).unwrap());
@@ -153,9 +153,9 @@ async fn who_does_not_shake_hands_is_left() {
     assert!(matches!(refused, HandshakeError::Failed(_)), "{refused}");
 }
 
-// Seen failing on: a client CA that is not asked for.
+// Fails when client certificates are not requested.
 #[tokio::test]
-async fn with_a_client_ca_only_its_clients_come_in() {
+async fn client_ca_admits_only_clients_that_it_signed() {
     let ca = Ca::new();
     let certificates = Arc::new(load(&[&ca.issue("a", &["a.example.org"])]).unwrap());
     let address = serve(&certificates, false, Some(&ca.file())).await;
@@ -164,19 +164,19 @@ async fn with_a_client_ca_only_its_clients_come_in() {
     let client = ca.issue("client", &["client"]);
     let other_ca = Ca::new();
     let stranger = other_ca.issue("client", &["client"]);
-    for (files, comes_in) in [(Some(client), true), (Some(stranger), false), (None, false)] {
+    for (files, is_admitted) in [(Some(client), true), (Some(stranger), false), (None, false)] {
         let mut curl = Command::new("curl");
         curl.args(["-sS", "--max-time", "20", "--http1.1", "--resolve", &resolve, "--cacert"]).arg(ca.file());
         if let Some(files) = &files {
             curl.arg("--cert").arg(&files.cert).arg("--key").arg(&files.key);
         }
         let output = output(curl.arg(&url)).await;
-        assert_eq!(output.status.success(), comes_in, "{files:?}: {output:?}");
+        assert_eq!(output.status.success(), is_admitted, "{files:?}: {output:?}");
     }
 }
 
 #[test]
-fn upstreams_are_checked_with_the_systems_cas_where_none_is_named() {
+fn upstream_without_configured_ca_uses_system_cas() {
     let trust = TrustStores::default();
     let system = trust.of(None).unwrap();
     assert_eq!(system.any().config().alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);

@@ -1,4 +1,4 @@
-//! Files that cannot be used, and those that are not wrong yet.
+//! Unusable certificate files, and warnings about usable ones.
 
 use super::super::validity::ValidityPeriod;
 use super::super::{CertificateFiles, TrustStores, Warning};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// What a folder is told of that is broken so.
+/// The error of files that `break_it` changed.
 fn refused(break_it: impl FnOnce(&Ca, &CertificateFiles)) -> String {
     let ca = Ca::new();
     let files = ca.issue("server", &["a.example.org"]);
@@ -26,12 +26,12 @@ fn put(file: &std::path::Path, bytes: &[u8]) {
     fs::write(file, bytes).unwrap();
 }
 
-// Seen failing on: a key that is not compared; a file that is read whole.
+// Fails when the key is not compared, or when a file is read without a limit.
 #[test]
-fn each_file_that_cannot_be_used_is_named_with_the_remedy() {
+fn unusable_file_is_reported_with_cause_and_fix() {
     let openssl =
         |args: &[&str]| assert!(Command::new("openssl").args(args).output().unwrap().status.success());
-    for (told, remedy, break_it) in [
+    for (cause, remedy, break_it) in [
         (
             "/server.crt: cannot be read",
             "can read it",
@@ -48,29 +48,29 @@ fn each_file_that_cannot_be_used_is_named_with_the_remedy() {
         ("/server.crt: is not PEM", "openssl x509", |_, files| {
             put(&files.cert, &CertificateDer::from_pem_file(&files.cert).unwrap());
         }),
-        ("/server.crt: the first certificate cannot be used", "have a new one made", |_, files| {
+        ("/server.crt: the first certificate cannot be used", "have a new one issued", |_, files| {
             put(&files.cert, b"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n");
         }),
-        ("/server.crt: has more than", "alone", |_, files| put(&files.cert, &vec![b' '; 2 << 20])),
+        ("/server.crt: has more than", "only the PEM", |_, files| put(&files.cert, &vec![b' '; 2 << 20])),
         ("/server.crt: has more than 500", "one server", |_, files| {
             put(&files.cert, fs::read_to_string(&files.cert).unwrap().repeat(501).as_bytes());
         }),
         ("/server.key: has no private key", "without a password", |_, files| {
             fs::copy(&files.cert, &files.key).unwrap();
         }),
-        ("/server.key: the private key is of no kind", "ECDSA", |_, files| {
+        ("/server.key: unsupported type of private key", "ECDSA", |_, files| {
             put(&files.key, b"-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n");
         }),
         (
-            "/server.key: the key is not that of the certificate in /server.crt",
-            "made together",
+            "/server.key: the key does not match the certificate in /server.crt",
+            "issued together",
             |ca, files| {
                 fs::copy(ca.issue("other", &["b.example.org"]).key, &files.key).unwrap();
             },
         ),
     ] {
         let text = refused(break_it);
-        assert!(text.starts_with(told) && text.contains(remedy), "{told}: {text}");
+        assert!(text.starts_with(cause) && text.contains(remedy), "{cause}: {text}");
     }
     let locked = refused(|ca, files| {
         let to = ca.path("locked.pem");
@@ -78,12 +78,12 @@ fn each_file_that_cannot_be_used_is_named_with_the_remedy() {
         openssl(&["pkcs8", "-topk8", "-in", key, "-out", out, "-passout", "pass:secret"]);
         fs::rename(to, &files.key).unwrap();
     });
-    assert!(locked.contains("under a password"), "{locked}");
+    assert!(locked.contains("or an encrypted one"), "{locked}");
     assert!(load(&[]).unwrap_err().to_string().contains("at least one"));
 }
 
 #[test]
-fn a_ca_that_is_none_is_named() {
+fn ca_file_without_certificate_is_reported() {
     let ca = Ca::new();
     fs::write(ca.file(), "").unwrap();
     let error = TrustStores::default().of(Some(&ca.file())).unwrap_err().to_string();
@@ -91,7 +91,7 @@ fn a_ca_that_is_none_is_named() {
 }
 
 #[test]
-fn every_kind_of_key_that_openssl_makes_is_read() {
+fn each_key_type_of_openssl_is_read() {
     let ca = Ca::new();
     for kind in [
         &["-newkey", "rsa:2048"][..],
@@ -108,9 +108,9 @@ fn every_kind_of_key_that_openssl_makes_is_read() {
     }
 }
 
-// Seen failing on: a year of two digits that is always of this century; months counted from zero.
+// Fails when a year of two digits is always of this century, or when months count from zero.
 #[test]
-fn dates_are_read_as_they_were_written() {
+fn validity_period_equals_dates_of_certificate() {
     let ca = Ca::new();
     for (year, month, day, seconds) in [
         (1970, 1, 1, 0),
@@ -142,7 +142,7 @@ fn dates_are_read_as_they_were_written() {
 }
 
 #[test]
-fn what_is_not_wrong_yet_is_warned_of() {
+fn exposed_key_and_near_expiry_cause_warnings() {
     let (ca, now) = (Ca::new(), SystemClock.now());
     let fine = ca.issue("fine", &["a.example.org"]);
     assert_eq!(load(&[&fine]).unwrap().warnings(now), []);
@@ -160,9 +160,13 @@ fn what_is_not_wrong_yet_is_warned_of() {
     let before =
         |days| Timestamp::from_nanos(end.as_nanos() - u64::try_from((DAY * days).as_nanos()).unwrap());
     assert_eq!(certificates.warnings(before(15)), []);
-    let told = certificates.warnings(before(13));
-    assert_eq!(told, [Warning::Expires { cert: dated.cert.clone(), not_after: end }]);
-    assert!(told[0].to_string().ends_with("ends on 2050-01-01 at 00:00 UTC; renew it"), "{}", told[0]);
+    let warnings = certificates.warnings(before(13));
+    assert_eq!(warnings, [Warning::Expires { cert: dated.cert.clone(), not_after: end }]);
+    assert!(
+        warnings[0].to_string().ends_with("ends on 2050-01-01 at 00:00 UTC; renew it"),
+        "{}",
+        warnings[0]
+    );
     let early = ca.issue_with("early", &["a.example.org"], |params| {
         params.not_before = rcgen::date_time_ymd(2090, 1, 1);
     });

@@ -1,4 +1,4 @@
-//! From plain HTTP to HTTPS.
+//! Redirects from plain HTTP to HTTPS.
 
 use super::super::redirect::serve;
 use std::process::Stdio;
@@ -7,8 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-/// The status of the answer to these bytes, and where it leads.
-async fn asked(request: &[u8], https_port: u16) -> (String, Option<String>) {
+/// The status and the `Location` of the response to these bytes.
+async fn send(request: &[u8], https_port: u16) -> (String, Option<String>) {
     let (mut client, io) = tokio::io::duplex(1 << 16);
     let served = tokio::spawn(serve(io, https_port));
     client.write_all(request).await.unwrap();
@@ -21,7 +21,7 @@ async fn asked(request: &[u8], https_port: u16) -> (String, Option<String>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_is_sent_to_the_same_place_over_https() {
+async fn plain_request_is_redirected_to_same_url_over_https() {
     for (target, host, port, location) in [
         ("GET /", "example.org", 443, "https://example.org/"),
         ("GET /a?b=c%20d", "example.org:80", 443, "https://example.org/a?b=c%20d"),
@@ -35,13 +35,13 @@ async fn a_request_is_sent_to_the_same_place_over_https() {
     ] {
         let request = format!("{target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         let expected = ("308".to_owned(), Some(location.to_owned()));
-        assert_eq!(asked(request.as_bytes(), port).await, expected, "{target} at {host}");
+        assert_eq!(send(request.as_bytes(), port).await, expected, "{target} at {host}");
     }
 }
 
-// Seen failing on: a host that is taken as it is; a target that is glued on as it is.
+// Fails when the host is not validated, or when the target is appended without a check.
 #[tokio::test(start_paused = true)]
-async fn what_is_no_host_leads_nowhere() {
+async fn invalid_host_or_target_is_rejected() {
     let long = "a".repeat(254);
     for host in [
         "",
@@ -66,7 +66,7 @@ async fn what_is_no_host_leads_nowhere() {
         &long,
     ] {
         let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
-        assert_eq!(asked(request.as_bytes(), 443).await, ("400".to_owned(), None), "{host}");
+        assert_eq!(send(request.as_bytes(), 443).await, ("400".to_owned(), None), "{host}");
     }
     for request in [
         "GET / HTTP/1.1\r\n\r\n",
@@ -77,15 +77,15 @@ async fn what_is_no_host_leads_nowhere() {
         "GET http://u@a.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n",
         "no request at all\r\n\r\n",
     ] {
-        assert_eq!(asked(request.as_bytes(), 443).await, ("400".to_owned(), None), "{request}");
+        assert_eq!(send(request.as_bytes(), 443).await, ("400".to_owned(), None), "{request}");
     }
     let large = format!("GET / HTTP/1.1\r\nHost: a.example\r\nX: {}\r\n\r\n", "x".repeat(20_000));
-    assert_eq!(asked(large.as_bytes(), 443).await, ("431".to_owned(), None));
+    assert_eq!(send(large.as_bytes(), 443).await, ("431".to_owned(), None));
 }
 
-// Seen failing on: a header time-out without its timer.
+// Fails when the header timeout has no timer.
 #[tokio::test(start_paused = true)]
-async fn who_does_not_finish_its_request_is_left() {
+async fn unfinished_request_times_out() {
     let (mut client, io) = tokio::io::duplex(64);
     let served = tokio::spawn(serve(io, 443));
     client.write_all(b"GET / HT").await.unwrap();
@@ -93,7 +93,7 @@ async fn who_does_not_finish_its_request_is_left() {
 }
 
 #[tokio::test]
-async fn curl_follows() {
+async fn curl_gets_redirect_with_https_port() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-// Seen failing on: a reload that takes the certificate away before the new one is read.
+// Fails when a reload removes the certificate before the new one is read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_is_replaced_under_load_and_no_connection_fails() {
+async fn certificate_replaced_under_load_fails_no_connection() {
     let ca = Arc::new(Ca::new());
     let files = ca.issue("a", &["a.example.org"]);
     let certificates = Arc::new(load(&[&files]).unwrap());
@@ -55,10 +55,10 @@ async fn a_certificate_is_replaced_under_load_and_no_connection_fails() {
     assert!(answer.ends_with("HTTP/2"), "{answer}");
 }
 
-// Seen failing on: all of them or none; a broken one taken out of force; one that has ended put in the place of
-// one that has not.
+// Fails when one broken file stops the whole reload, when a broken certificate is removed, or when an expired one
+// replaces a valid one.
 #[tokio::test]
-async fn a_broken_or_an_ended_one_is_kept_as_it_was_and_the_others_are_renewed() {
+async fn broken_or_expired_certificate_keeps_its_previous_version() {
     let ca = Ca::new();
     let (a, b) = (ca.issue("a", &["a.example.org"]), ca.issue("b", &["b.example.org"]));
     let certificates = Arc::new(load(&[&a, &b]).unwrap());
@@ -76,7 +76,7 @@ async fn a_broken_or_an_ended_one_is_kept_as_it_was_and_the_others_are_renewed()
     let new_a = shown("a.example.org").await;
     assert_ne!(new_a, old_a);
     assert_eq!(shown("b.example.org").await, old_b);
-    // One that was over long ago is no renewal.
+    // A certificate that expired long ago does not replace the active one.
     ca.issue_with("b", &["b.example.org"], |params| {
         params.not_after = rcgen::date_time_ymd(2020, 2, 29);
     });
@@ -91,9 +91,9 @@ async fn a_broken_or_an_ended_one_is_kept_as_it_was_and_the_others_are_renewed()
     assert_eq!(certificates.paths().count(), 4);
 }
 
-// Seen failing on: a start that one broken certificate prevents, or one that has ended.
+// Fails when one broken or expired certificate prevents the start.
 #[tokio::test]
-async fn it_starts_with_those_that_can_be_shown_and_not_with_none() {
+async fn start_needs_at_least_one_usable_certificate() {
     let ca = Ca::new();
     let (broken, fine) = (ca.issue("broken", &["a.example.org"]), ca.issue("fine", &["b.example.org"]));
     let ended = ca.issue_with("ended", &["c.example.org"], |params| {
@@ -110,18 +110,18 @@ async fn it_starts_with_those_that_can_be_shown_and_not_with_none() {
     let certificates = Arc::new(certificates);
     let address = serve(&certificates, false, None).await;
     connect(&ca, address, "b.example.org", &BOTH).await.unwrap();
-    // Who asks for the one that has ended sees that it has; no other is shown in its place.
+    // A client that requests the expired certificate gets it; no other replaces it.
     let error = connect(&ca, address, "c.example.org", &BOTH).await.unwrap_err().to_string();
     assert!(error.to_lowercase().contains("expired"), "{error}");
-    // And the broken one is there as soon as it is mended.
+    // The broken one is active as soon as its files are repaired.
     ca.issue("broken", &["a.example.org"]);
     assert_eq!(reload(&certificates), (1, vec![]));
     connect(&ca, address, "a.example.org", &BOTH).await.unwrap();
 }
 
-// Seen failing on: CAs that are read once for ever.
+// Fails when CA files are never reloaded.
 #[tokio::test]
-async fn the_ca_of_upstreams_follows_its_file_and_is_read_once_for_all() {
+async fn upstream_ca_is_shared_and_reloads_with_its_file() {
     let (ours, theirs) = (Ca::new(), Ca::new());
     let certificate = theirs.issue("a", &["a.example.org"]);
     let address = serve(&Arc::new(load(&[&certificate]).unwrap()), false, None).await;
@@ -140,8 +140,8 @@ async fn the_ca_of_upstreams_follows_its_file_and_is_read_once_for_all() {
     fs::write(ours.file(), "no certificate").unwrap();
     let renewal = trust.reload();
     assert!(renewal.changed == 0 && renewal.refused[0].to_string().contains("ca.pem"), "{renewal:?}");
-    assert!(is_trusted().await, "what was in force stays");
+    assert!(is_trusted().await, "the previous CA stays active");
     drop(trusted);
     trust.reload();
-    assert!(trust.paths().is_empty(), "what nobody uses any more is not followed");
+    assert!(trust.paths().is_empty(), "an unused file is not followed");
 }

@@ -1,4 +1,4 @@
-//! A CA for each test, files with what it signs, and a server that says whose certificate it has.
+//! A CA for each test, the files of certificates that it signs, and a TLS server.
 
 use super::super::{
     CertificateFiles, Protocol, ServerCertificates, TlsError, accept, roots_of, server_config,
@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 
 pub(super) const BOTH: [Protocol; 2] = [Protocol::Http2, Protocol::Http1];
 
-/// A folder, and a CA whose certificate is in it as `ca.pem`.
+/// A CA with its folder, in which its certificate is `ca.pem`.
 pub(super) struct Ca {
     pub(super) folder: TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -26,7 +26,7 @@ pub(super) struct Ca {
 impl Ca {
     pub(super) fn new() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
-        // Of the same name as its issuer, a certificate would be self-signed to OpenSSL.
+        // OpenSSL would treat a certificate with the same name as its issuer as self-signed.
         params.distinguished_name.push(DnType::CommonName, "The CA of a test");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -62,7 +62,7 @@ impl Ca {
         self.write(name, &cert.pem(), &key.serialize_pem())
     }
 
-    /// Replaces each file at once, as those do who renew certificates.
+    /// Replaces each file atomically, as ACME clients do.
     fn write(&self, name: &str, cert: &str, key: &str) -> CertificateFiles {
         let files = CertificateFiles {
             cert: self.path(&format!("{name}.crt")),
@@ -82,13 +82,13 @@ pub(super) fn load(files: &[&CertificateFiles]) -> Result<ServerCertificates, Tl
     ServerCertificates::load(files.iter().map(|files| (*files).clone()).collect(), SystemClock.now())
 }
 
-/// How many have changed, and what is wrong with the others.
+/// The number of changed certificates, and the errors of the others.
 pub(super) fn reload(certificates: &ServerCertificates) -> (usize, Vec<String>) {
     let renewal = certificates.reload(SystemClock.now());
     (renewal.changed, renewal.refused.iter().map(ToString::to_string).collect())
 }
 
-/// Answers every connection with the protocol that was agreed on, as HTTP/1.1 can be read.
+/// Answers every connection with the name of the negotiated protocol, in the form of HTTP/1.1.
 pub(super) async fn serve(
     certificates: &Arc<ServerCertificates>,
     only_tls13: bool,

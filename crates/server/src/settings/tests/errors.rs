@@ -180,20 +180,20 @@ const IN_YAML: &[Case] = &[
     (
         "security: {grpc_tls: {cert: a}}",
         "1:12",
-        "`security.grpc_tls` is a certificate and its key",
+        "`security.grpc_tls` needs a certificate and its key",
         "write `cert: FILE` and `key: FILE`",
     ),
     (
         "security: {metrics_tls: {client_ca: a}}",
         "1:12",
-        "`security.metrics_tls` is a certificate and its key",
-        "leave it out for plaintext",
+        "`security.metrics_tls` needs a certificate and its key",
+        "remove the section for plaintext",
     ),
     (
         "security: {admin: {tls: {}}}",
         "1:20",
-        "`security.admin.tls` is a certificate and its key",
-        "leave it out for plaintext",
+        "`security.admin.tls` needs a certificate and its key",
+        "remove the section for plaintext",
     ),
     ("security: {admin: {token: t}}", "1:20", "unknown key `token` in `security.admin`", "tls, token_file"),
 ];
