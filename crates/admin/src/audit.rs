@@ -8,7 +8,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use hivemind_core::{Clock, SystemClock};
-use hivemind_engine::blocks::KeyName;
+use hivemind_engine::block_list::KeyName;
 use hivemind_telemetry::logging::{AUDIT, LineBudget};
 use hivemind_tls::escape::escape_line;
 use std::num::NonZeroU32;

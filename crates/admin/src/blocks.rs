@@ -11,7 +11,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use axum::routing::get;
 use hivemind_core::{Clock, SystemClock};
-use hivemind_engine::blocks::Block;
+use hivemind_engine::block_list::Block;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -40,7 +40,7 @@ fn shown(admin: &Admin, block: &Block) -> Value {
         "domain": block.name.domain(),
         "entries": block.name.shown_entries(),
         "is_cut": block.name.is_hashed(),
-        "key_id": admin.service.0.id_of_posted(&block.name),
+        "key_id": admin.service.0.id_of_stored(&block.name),
         "until_ms": millis(block.until),
         "by": block.by,
     })
@@ -81,13 +81,13 @@ impl FromStr for Place {
 mod tests {
     use super::*;
     use hivemind_core::Timestamp;
-    use hivemind_engine::blocks::KeyName;
+    use hivemind_engine::block_list::KeyName;
 
     // Fails when the position contains the name itself.
     #[test]
     fn block_cursor_round_trips_without_the_name() {
         let block = |user: &str, ms| Block {
-            name: KeyName::new("shop", [("user", user)]).posted(),
+            name: KeyName::new("shop", [("user", user)]).stored(),
             until: Timestamp::from_millis(ms),
             by: None,
         };

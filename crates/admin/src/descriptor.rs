@@ -2,7 +2,7 @@
 
 use super::reply::senseless;
 use axum::response::Response;
-use hivemind_engine::blocks::KeyName;
+use hivemind_engine::block_list::KeyName;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -13,7 +13,7 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use hivemind_core::rules::{CandidateOutcome, ExplanationEnd};
 use hivemind_core::{Clock, SystemClock};
-use hivemind_engine::explained::Explained;
+use hivemind_engine::explanation_text::ExplanationText;
 use hivemind_engine::ruleset::Ruleset;
 use hivemind_telemetry::redact;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ async fn explain(
     let blocked = blocked.filter(|_| visitor.sees_clients).map(millis);
     let sight = admin.sight_of(&visitor);
     Ok(admin.service.0.with_ruleset(|ruleset, hits| {
-        let mut explained = Explained::new(ruleset, name.domain(), &entries).below(sight.root);
+        let mut explained = ExplanationText::new(ruleset, name.domain(), &entries).below(sight.root);
         if sight.hides {
             hide(&mut explained);
         }
@@ -49,7 +49,7 @@ async fn explain(
 }
 
 /// Replaces credentials in rules by hashes. The requested descriptor belongs to the caller, and stays.
-fn hide(explained: &mut Explained<'_>) {
+fn hide(explained: &mut ExplanationText<'_>) {
     for ((key, _), step) in explained.entries.iter().zip(&mut explained.explanation.steps) {
         for (rule, _) in &mut step.candidates {
             let value = rule.strip_prefix(key).and_then(|rest| rest.strip_prefix('='));
@@ -60,7 +60,7 @@ fn hide(explained: &mut Explained<'_>) {
     }
 }
 
-fn steps(explained: &Explained<'_>) -> Vec<Value> {
+fn steps(explained: &ExplanationText<'_>) -> Vec<Value> {
     let with_entries = explained.entries.iter().zip(&explained.explanation.steps);
     let one = |((key, value), step): (&(&str, &str), &hivemind_core::rules::ExplainedEntry)| {
         let considered = step.candidates.iter().map(|(rule, outcome)| {

@@ -18,10 +18,10 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use hivemind_core::store::{Mode, Op, Sharing, StoreError};
 use hivemind_core::{Clock, Cost, Limit, SystemClock};
-use hivemind_engine::blocks::KeyName;
-use hivemind_engine::counters::{Counter, Counters};
+use hivemind_engine::block_list::KeyName;
+use hivemind_engine::key_counters::{KeyCounter, KeyCounters};
 use hivemind_engine::mesh::shown_holding;
-use hivemind_engine::storage::Seen;
+use hivemind_engine::storage::CounterStatus;
 use hivemind_mesh::NotPosted;
 use serde_json::{Map, Value, json};
 
@@ -48,7 +48,8 @@ async fn lookup(State(admin): State<Admin>, body: Bytes) -> Result<Response, Res
     let counters = admin.counters_of(&read::<RawKey>(&body)?.name()?);
     let (now, entries) = (SystemClock.now(), counters.name.entries());
     let looked_at = counters.batch(&entries, Op::Peek, Cost::ZERO);
-    let seen = admin.storage.look(&looked_at, Counters::context(now)).await.map_err(|error| away(&error))?;
+    let seen =
+        admin.storage.look(&looked_at, KeyCounters::context(now)).await.map_err(|error| away(&error))?;
     let limits = counters.each.iter().zip(&seen).map(|(counter, seen)| {
         let mut shown = of_limit(counter, seen);
         shown.insert("mode".to_owned(), json!(limit::mode(counter.mode)));
@@ -80,10 +81,10 @@ async fn grant(
     let (now, entries) = (SystemClock.now(), counters.name.entries());
     let given = counters.batch(&entries, Op::Refund, Cost::new(extra));
     let looked_at = counters.batch(&entries, Op::Peek, Cost::ZERO);
-    let (storage, context) = (&admin.storage, Counters::context(now));
+    let (storage, context) = (&admin.storage, KeyCounters::context(now));
     let before = storage.look(&looked_at, context).await.map_err(|error| away(&error))?;
     let verdicts = storage.operate(&given, context).await.map_err(|error| not_told(&error))?;
-    let after = storage.look(&looked_at, Counters::context(SystemClock.now())).await;
+    let after = storage.look(&looked_at, KeyCounters::context(SystemClock.now())).await;
     let after = after.map_err(|error| not_told(&error))?;
     // Measured by the owner when it returned the hits: what is left later may be spent again by then.
     let given = verdicts.each().iter().map(|verdict| verdict.remaining.saturating_sub(verdict.available));
@@ -143,7 +144,7 @@ impl Admin {
     }
 
     /// The counters of a key: those of the rules, or of the gateway, whose names no rule file can use.
-    pub(super) fn counters_of(&self, name: &KeyName) -> Counters {
+    pub(super) fn counters_of(&self, name: &KeyName) -> KeyCounters {
         let of_rules = self.service.0.counters_of(name);
         let Some(gateway) = self.gateway.as_ref().filter(|_| of_rules.each.is_empty()) else {
             return of_rules;
@@ -152,14 +153,14 @@ impl Admin {
             None => of_rules,
             Some(counter) => {
                 let mode = if counter.is_dry_run { Mode::Shadow } else { Mode::Enforce };
-                let counter = Counter {
+                let counter = KeyCounter {
                     key: counter.key,
                     limit: counter.limit,
                     ordinal: 0,
                     mode,
                     sharing: Sharing::default(),
                 };
-                Counters { each: vec![counter], ..of_rules }
+                KeyCounters { each: vec![counter], ..of_rules }
             }
         }
     }
@@ -179,7 +180,7 @@ impl Admin {
     }
 
     /// Why a key cannot be blocked, if it cannot.
-    fn unblockable(&self, asked: &KeyName, counters: &Counters) -> Option<String> {
+    fn unblockable(&self, asked: &KeyName, counters: &KeyCounters) -> Option<String> {
         if asked.domain() == IP_GUARD {
             let why = "Only clients that identify themselves are charged to the guard of their address, so others from there would pass";
             return Some(format!("{why}: block the `client` `ip:ADDRESS` of each service and endpoint."));
@@ -204,7 +205,7 @@ impl Admin {
 }
 
 /// A limit with the state of its counter.
-fn of_limit(counter: &Counter, seen: &Seen) -> Map<String, Value> {
+fn of_limit(counter: &KeyCounter, seen: &CounterStatus) -> Map<String, Value> {
     let mut shown = limit::members(&counter.limit);
     shown.insert("remaining".to_owned(), json!(seen.verdict.remaining));
     shown.insert("reset_ms".to_owned(), json!(span_ms(seen.verdict.reset_after)));
@@ -212,11 +213,11 @@ fn of_limit(counter: &Counter, seen: &Seen) -> Map<String, Value> {
 }
 
 /// Whether nodes may hold allowance that the owner does not know of.
-fn is_in_doubt(seen: &Seen) -> bool {
+fn is_in_doubt(seen: &CounterStatus) -> bool {
     seen.holding.as_ref().is_some_and(|holding| holding.unaccounted > 0)
 }
 
-fn why_less(limit: &Limit, before: &Seen, after: &Seen) -> &'static str {
+fn why_less(limit: &Limit, before: &CounterStatus, after: &CounterStatus) -> &'static str {
     if after.is_crowded {
         CROWDED
     } else if after.verdict.remaining >= u64::from(limit.burst()) {

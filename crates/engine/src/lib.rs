@@ -2,10 +2,10 @@
 
 #![expect(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "an internal crate")]
 
-pub mod blocks;
-pub mod counters;
-pub mod explained;
+pub mod block_list;
+pub mod explanation_text;
 pub mod health;
+pub mod key_counters;
 pub mod mesh;
 pub mod rate_limiting;
 pub mod replay;

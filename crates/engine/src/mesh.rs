@@ -2,17 +2,17 @@
 //! `hivemind-mesh` and `hivemind-mesh-net`.
 
 pub mod certs;
-mod due;
+mod expiry_warning;
 mod fingerprint;
-mod matters;
 pub mod name;
 mod own_name;
 mod peers;
-mod running;
+mod problems;
+mod round_spans;
+mod running_mesh;
 mod section;
 mod settings;
-mod traced;
 
 pub use peers::shown_holding;
-pub use running::RunningMesh;
+pub use running_mesh::RunningMesh;
 pub use section::{Listeners, MeshFiles, MeshSection, read};

@@ -20,23 +20,23 @@ pub struct Ruleset {
 /// Properties of a rule other than its limits.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
-    pub place: Place,
+    pub place: RulePlace,
     pub stat: StatPath,
     /// Dynamic metadata for Envoy if the rule admits a request.
     pub metadata: Option<Value>,
-    pub response: Response,
+    pub response: RuleResponse,
     /// Policy while the shared store is unavailable; none: the default of the storage.
     pub on_error: Option<OnError>,
 }
 
 /// Where a rule is declared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct RulePlace {
     pub file: Arc<str>,
     pub line: usize,
 }
 
-impl Place {
+impl RulePlace {
     /// The file's path relative to `root`, the folder of all rules. For readers that must not learn this machine's
     /// folders.
     pub fn file_below(&self, root: &Path) -> String {
@@ -49,7 +49,7 @@ impl Place {
 
 /// Parts that a rule adds to the response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Response {
+pub struct RuleResponse {
     /// Headers for the client, on pass and on refusal.
     pub headers: Vec<(String, String)>,
     /// Headers for the upstream of an admitted request.
@@ -105,7 +105,7 @@ pub fn joined((key, value): Entry<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Path, Place, joined};
+    use super::{Path, RulePlace, joined};
 
     // Seen failing on: the value in clear.
     #[test]
@@ -129,7 +129,7 @@ mod tests {
             ("/moved/since/shop.yaml", "/etc/hivemind/rules", "shop.yaml"),
             ("", "/etc", ""),
         ] {
-            let place = Place { file: file.into(), line: 1 };
+            let place = RulePlace { file: file.into(), line: 1 };
             assert_eq!(place.file_below(Path::new(root)), expected, "{file}");
         }
     }

@@ -1,20 +1,21 @@
 //! Protocol-independent rate limit service: takes a request with descriptors, returns statuses and response parts.
 //! All frontends that use descriptors call [`Service`].
 
-mod answer;
-mod asked_about;
-mod decided;
-mod in_force;
-mod remembered;
-mod tally;
-mod traced;
+mod active_rules;
+mod batch_decision;
+mod decision_response;
+mod key_queries;
+mod request_metrics;
+mod ring_record;
+mod span_record;
 
-pub use answer::{Answer, Code, CurrentLimit, Grant, Status};
+pub use decision_response::{Code, CurrentLimit, DecisionResponse, Grant, Status};
 
 use crate::ruleset::Ruleset;
 use crate::storage::{SharedStore, Storage};
+use active_rules::ActiveRules;
 use arc_swap::ArcSwap;
-use decided::{Decided, only_watches, status_of};
+use batch_decision::{BatchDecision, is_shadow, status_of};
 use hivemind_core::rules::{ResolvedRequest, RuleMatch};
 use hivemind_core::store::{Charge, Context, KeySeed, Mode, OnRefusal, Store};
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
@@ -22,14 +23,13 @@ use hivemind_telemetry::Frontend;
 use hivemind_telemetry::Stats;
 use hivemind_telemetry::logging::DecisionLog;
 use hivemind_telemetry::trace::{DecisionSpan, SpanStage, Tracer};
-use in_force::InForce;
+use request_metrics::{DescriptorResult, RequestMetrics};
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
+use span_record::{has_waited, note, tell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tally::{Answered, Tally};
-use traced::{has_waited, note, tell};
 
 /// Options of the service that do not change while it runs.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub struct HeaderNames {
 }
 
 /// A request to decide.
-pub struct Asked<'a> {
+pub struct DecisionRequest<'a> {
     pub domain: &'a str,
     pub descriptors: &'a [Descriptor<'a>],
     /// Builds the request's part of Envoy's dynamic metadata. Called only if dynamic metadata is enabled.
@@ -74,7 +74,7 @@ const KEPT_BACK: Duration = Duration::from_millis(100);
 
 /// Decides requests by the active rules. `R` is the type of the shared store.
 pub struct Service<R = SharedStore> {
-    in_force: ArcSwap<InForce>,
+    active: ArcSwap<ActiveRules>,
     storage: Arc<Storage<R>>,
     seed: KeySeed,
     clock: SystemClock,
@@ -93,11 +93,11 @@ impl<R> Service<R> {
         options: Options,
         stats: Arc<Stats>,
     ) -> Self {
-        let mut in_force = InForce::new(ruleset, &stats, SystemClock.now());
-        in_force.loaded = false;
-        let in_force = ArcSwap::from_pointee(in_force);
+        let mut active = ActiveRules::new(ruleset, &stats, SystemClock.now());
+        active.loaded = false;
+        let active = ArcSwap::from_pointee(active);
         let decisions = Arc::default();
-        Self { in_force, storage, seed, clock: SystemClock, options, stats, decisions, tracer: None }
+        Self { active, storage, seed, clock: SystemClock, options, stats, decisions, tracer: None }
     }
 
     /// Writes decisions to this log.
@@ -139,25 +139,25 @@ impl<R> Service<R> {
 
     /// Whether rules were loaded.
     pub fn has_rules(&self) -> bool {
-        self.in_force.load().loaded
+        self.active.load().loaded
     }
 
     /// Calls `show` with the active rules.
     pub fn with_rules<T>(&self, show: impl FnOnce(&Rules) -> T) -> T {
-        show(&self.in_force.load().ruleset.rules)
+        show(&self.active.load().ruleset.rules)
     }
 
     /// The number of the active rules; it changes with each load.
     pub fn rules_number(&self) -> u64 {
-        self.in_force.load().number
+        self.active.load().number
     }
 
     /// Calls `show` with the active rules, their extras, and a function that returns the admitted and refused hits of a
     /// rule by its number.
     pub fn with_ruleset<T>(&self, show: impl FnOnce(&Ruleset, &dyn Fn(usize) -> (u64, u64)) -> T) -> T {
         // `load_full` clones the Arc. A guard held this long would slow down all other loads.
-        let in_force = self.in_force.load_full();
-        show(&in_force.ruleset, &|number| in_force.hits(number))
+        let active = self.active.load_full();
+        show(&active.ruleset, &|number| active.hits(number))
     }
 
     /// The options that do not change while it runs.
@@ -166,10 +166,10 @@ impl<R> Service<R> {
     }
 
     /// Activates the rules; returns how long to keep counters that look idle under the new rules.
-    fn put_in_force(&self, ruleset: Ruleset) -> Option<Duration> {
+    fn activate(&self, ruleset: Ruleset) -> Option<Duration> {
         let ruleset = Ruleset { rules: ruleset.rules.seeded(self.seed), ..ruleset };
-        let next = Arc::new(InForce::new(ruleset, &self.stats, self.clock.now()));
-        let before = self.in_force.swap(Arc::clone(&next));
+        let next = Arc::new(ActiveRules::new(ruleset, &self.stats, self.clock.now()));
+        let before = self.active.swap(Arc::clone(&next));
         let memory = next.ruleset.rules.longest_memory_after(&before.ruleset.rules);
         drop(before);
         self.stats.drop_unused();
@@ -178,7 +178,7 @@ impl<R> Service<R> {
 
     /// Activates the rules from the next request on; counters are kept.
     pub fn reload(&self, ruleset: Ruleset) {
-        if let Some(memory) = self.put_in_force(ruleset) {
+        if let Some(memory) = self.activate(ruleset) {
             let now = self.clock.now();
             self.storage.memory().hold(now, now.saturating_add(memory));
         }
@@ -190,77 +190,77 @@ impl<R: Store> Service<R> {
     /// the store would have to wait: nothing was recorded, and `show` was not called.
     pub fn decide_at_once<T>(
         &self,
-        asked: &Asked<'_>,
+        request: &DecisionRequest<'_>,
         mut span: Option<&mut DecisionSpan>,
-        show: impl FnOnce(&Answer<'_>) -> T,
+        show: impl FnOnce(&DecisionResponse<'_>) -> T,
     ) -> Option<T> {
         if !self.options.enabled {
-            return Some(show(&self.unlimited(asked)));
+            return Some(show(&self.unlimited(request)));
         }
         note(&mut span, SpanStage::Resolve);
-        let in_force = self.in_force.load();
-        let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
+        let active = self.active.load();
+        let resolved = active.ruleset.rules.resolve(request.domain, request.descriptors);
         let charges = self.charges(&resolved);
-        let context = self.context(asked, None);
+        let context = self.context(request, None);
         note(&mut span, SpanStage::Count);
         let is_shared = !self.storage.is_alone();
-        let (ruled, is_counted) = if let Some(ruled) = self.storage.ask_at_once(&charges, context) {
-            (ruled, is_shared)
+        let (verdicts, is_counted) = if let Some(verdicts) = self.storage.ask_at_once(&charges, context) {
+            (verdicts, is_shared)
         } else {
             let error = self.storage.lost()?;
-            let policies = in_force.policies(&resolved, self.storage.on_error());
+            let policies = active.policies(&resolved, self.storage.on_error());
             (self.storage.fall_back(&charges, &policies, context, &error), false)
         };
-        let decided = Decided::of(&resolved, &charges, ruled, is_counted);
+        let decided = BatchDecision::of(&resolved, &charges, verdicts, is_counted);
         note(&mut span, if is_counted { SpanStage::Counted } else { SpanStage::FellBack });
-        let answer = self.answer(&in_force, asked, &decided);
-        tell(span, &in_force, asked, &answer);
+        let answer = self.answer(&active, request, &decided);
+        tell(span, &active, request, &answer);
         Some(show(&answer))
     }
 
     /// Like [`Service::decide_at_once`], but waits for the store. If it fails, the rules' `on_error` policies decide.
     pub async fn decide<T>(
         &self,
-        asked: &Asked<'_>,
+        request: &DecisionRequest<'_>,
         deadline: Option<Timestamp>,
         mut span: Option<&mut DecisionSpan>,
-        show: impl FnOnce(&Answer<'_>) -> T,
+        show: impl FnOnce(&DecisionResponse<'_>) -> T,
     ) -> T {
         if !self.options.enabled {
-            return show(&self.unlimited(asked));
+            return show(&self.unlimited(request));
         }
         note(&mut span, SpanStage::Resolve);
         // `load_full` clones the Arc. A guard held while waiting would slow down all other loads.
-        let in_force = self.in_force.load_full();
-        let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
+        let active = self.active.load_full();
+        let resolved = active.ruleset.rules.resolve(request.domain, request.descriptors);
         let charges = self.charges(&resolved);
-        let context = self.context(asked, deadline);
+        let context = self.context(request, deadline);
         let is_shared = !self.storage.is_alone();
         note(&mut span, SpanStage::Count);
-        let (asked_of_store, waited) = has_waited(self.storage.ask(&charges, context)).await;
+        let (store_result, waited) = has_waited(self.storage.ask(&charges, context)).await;
         if waited {
             note(&mut span, SpanStage::Wait);
         }
-        let (ruled, is_counted) = match asked_of_store {
-            Ok(ruled) => (ruled, is_shared),
+        let (verdicts, is_counted) = match store_result {
+            Ok(verdicts) => (verdicts, is_shared),
             Err(error) => {
-                let policies = in_force.policies(&resolved, self.storage.on_error());
+                let policies = active.policies(&resolved, self.storage.on_error());
                 (self.storage.fall_back(&charges, &policies, context, &error), false)
             }
         };
-        let decided = Decided::of(&resolved, &charges, ruled, is_counted);
+        let decided = BatchDecision::of(&resolved, &charges, verdicts, is_counted);
         note(&mut span, if is_counted { SpanStage::Counted } else { SpanStage::FellBack });
-        let answer = self.answer(&in_force, asked, &decided);
-        tell(span, &in_force, asked, &answer);
+        let answer = self.answer(&active, request, &decided);
+        tell(span, &active, request, &answer);
         show(&answer)
     }
 
-    fn context(&self, asked: &Asked<'_>, deadline: Option<Timestamp>) -> Context {
+    fn context(&self, request: &DecisionRequest<'_>, deadline: Option<Timestamp>) -> Context {
         let deadline = deadline.map(|deadline| {
-            let granted = deadline.since(asked.now);
-            asked.now.saturating_add(granted.saturating_sub(KEPT_BACK.min(granted / 4)))
+            let granted = deadline.since(request.now);
+            request.now.saturating_add(granted.saturating_sub(KEPT_BACK.min(granted / 4)))
         });
-        Context { now: asked.now, deadline, on_refusal: self.options.on_refusal }
+        Context { now: request.now, deadline, on_refusal: self.options.on_refusal }
     }
 
     fn charges<'r>(&self, resolved: &'r ResolvedRequest<'_>) -> SmallVec<[Charge<'r>; 2]> {
@@ -271,8 +271,8 @@ impl<R: Store> Service<R> {
 
     fn apply_global_modes(&self, resolved: &ResolvedRequest<'_>, charges: &mut [Charge<'_>]) {
         // A descriptor without a matching rule, or with a shadow rule, acts as a quota with room: the request passes.
-        let has_room = |ruling: RuleMatch<'_>| {
-            only_watches(&ruling) || (ruling.rule.is_none() && ruling.charges.is_empty())
+        let has_room = |rule_match: RuleMatch<'_>| {
+            is_shadow(&rule_match) || (rule_match.rule.is_none() && rule_match.charges.is_empty())
         };
         let mode = match (self.options.shadow_mode, self.options.quota_mode) {
             (true, _) => Mode::Shadow,
@@ -287,37 +287,43 @@ impl<R: Store> Service<R> {
 
     fn answer<'r>(
         &'r self,
-        in_force: &'r InForce,
-        asked: &'r Asked<'_>,
-        decided: &'r Decided<'_, '_>,
-    ) -> Answer<'r> {
+        active: &'r ActiveRules,
+        request: &'r DecisionRequest<'_>,
+        decided: &'r BatchDecision<'_, '_>,
+    ) -> DecisionResponse<'r> {
         let committed = decided.verdicts.committed;
-        let mut tally = self
-            .options
-            .counts
-            .then(|| Tally::new(&self.stats, in_force, asked, self.options.near_limit_ratio, committed));
-        let mut answer = Answer::new(committed);
+        let mut tally = self.options.counts.then(|| {
+            RequestMetrics::new(&self.stats, active, request, self.options.near_limit_ratio, committed)
+        });
+        let mut answer = DecisionResponse::new(committed);
         answer.is_blocked = decided.blocked.is_some();
         let mut would_refuse = false;
-        for (ruling, descriptor) in decided.resolved.rule_matches().zip(asked.descriptors) {
-            let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
-            let strictest = decided.strictest(&ruling);
-            let is_blocked = decided.is_blocked(&ruling);
-            let is_enforced = !only_watches(&ruling) || (is_blocked && !committed);
-            let status = status_of(&ruling, strictest, (decided.quota(extras), is_enforced), asked.now);
+        for (rule_match, descriptor) in decided.resolved.rule_matches().zip(request.descriptors) {
+            let extras = rule_match.declared.and_then(|number| active.ruleset.extras.get(number));
+            let strictest = decided.strictest(&rule_match);
+            let is_blocked = decided.is_blocked(&rule_match);
+            let is_enforced = !is_shadow(&rule_match) || (is_blocked && !committed);
+            let status = status_of(&rule_match, strictest, (decided.quota(extras), is_enforced), request.now);
             if let Some(tally) = &mut tally {
-                let (charge, code) = (decided.charges.get(ruling.charges.start), status.code);
+                let (charge, code) = (decided.charges.get(rule_match.charges.start), status.code);
                 // For a descriptor without charges, the range starts at the next descriptor's charges.
-                let charge = charge.filter(|_| !ruling.charges.is_empty());
-                let answered =
-                    Answered { ruling: &ruling, descriptor, extras, charge, strictest, code, is_blocked };
-                tally.count(&answered);
+                let charge = charge.filter(|_| !rule_match.charges.is_empty());
+                let result = DescriptorResult {
+                    rule_match: &rule_match,
+                    descriptor,
+                    extras,
+                    charge,
+                    strictest,
+                    code,
+                    is_blocked,
+                };
+                tally.count(&result);
             }
             would_refuse |= status.code == Code::OverLimit;
             let is_quota = strictest.is_some_and(|(charge, _)| charge.mode == Mode::Quota);
             answer.add(status, extras, is_quota || self.options.quota_mode);
         }
-        answer.domain = tally.as_mut().map(Tally::domain);
+        answer.domain = tally.as_mut().map(RequestMetrics::domain);
         if self.options.shadow_mode && would_refuse {
             self.stats.global_shadow_mode.fetch_add(1, Ordering::Relaxed);
         }
@@ -325,17 +331,17 @@ impl<R: Store> Service<R> {
             answer.add_limit_headers(names);
         }
         if self.options.dynamic_metadata {
-            answer.add_dynamic_metadata((asked.metadata)());
+            answer.add_dynamic_metadata((request.metadata)());
         }
-        self.decisions.log(|| answer.logged(asked));
-        remembered::remember(&self.stats.ring, asked, &answer, decided.resolved);
+        self.decisions.log(|| answer.logged(request));
+        ring_record::record(&self.stats.ring, request, &answer, decided.resolved);
         answer
     }
 
     /// The answer while rate limiting is disabled.
-    fn unlimited(&self, asked: &Asked<'_>) -> Answer<'_> {
+    fn unlimited(&self, request: &DecisionRequest<'_>) -> DecisionResponse<'_> {
         let domain = self.options.counts.then(|| self.stats.series.other());
-        let mut answer = Answer::unlimited(asked.descriptors.len());
+        let mut answer = DecisionResponse::unlimited(request.descriptors.len());
         answer.domain = domain;
         answer
     }

@@ -5,51 +5,51 @@
 //! may be slow or fail; [`Storage`] then applies the `on_error` policy of each rule, in one place for all
 //! frontends.
 
-mod changes;
+mod blocked_batch;
+mod connection_changes;
+mod counter_access;
 mod fallback;
-mod for_http;
+mod limiter_storage;
 mod on_error;
 mod open;
-mod operated;
 mod outage;
 mod own_counters;
-mod screened;
 pub mod settings;
 mod shared_store;
 #[cfg(test)]
 mod tests;
 
-pub use for_http::counting;
+pub use counter_access::CounterStatus;
+pub use limiter_storage::counting;
 pub use on_error::OnError;
-pub use open::{Opened, metrics, open};
-pub use operated::Seen;
+pub use open::{OpenedStorage, metrics, open};
 pub use shared_store::SharedStore;
 
-use crate::blocks::Blocks;
+use crate::block_list::BlockList;
 use arc_swap::ArcSwapOption;
+use blocked_batch::BlockedBatch;
+pub(crate) use blocked_batch::StorageVerdicts;
 use hivemind_core::store::{Charge, Context, LocalStore, MemoryStore, Store, StoreError, Verdicts};
 use hivemind_telemetry::Fallbacks;
 use outage::Outage;
-pub(crate) use screened::Ruled;
-use screened::Screened;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The counters: in memory or shared, with the block list.
 pub struct Storage<R = SharedStore> {
     memory: Arc<MemoryStore>,
-    shared: Option<Shared<R>>,
-    blocks: Arc<Blocks>,
+    shared: Option<SharedStoreState<R>>,
+    blocks: Arc<BlockList>,
     /// Shadow mode: blocked keys are reported, but not refused.
     only_watches: bool,
 }
 
-struct Shared<R> {
+struct SharedStoreState<R> {
     store: Arc<R>,
     on_error: OnError,
     /// Whether it was ever connected. Until then this node decides locally, regardless of `on_error`: the policies
     /// are for a lost store, and this one has not counted anything yet.
-    is_met: AtomicBool,
+    was_connected: AtomicBool,
     /// The error while it is unavailable.
     lost: ArcSwapOption<StoreError>,
     outage: Outage,
@@ -64,13 +64,14 @@ impl<R> Storage<R> {
     /// Counters in a shared store. `memory` is the fallback; `on_error` is the policy of rules
     /// that do not set one.
     pub fn shared(store: Arc<R>, memory: MemoryStore, on_error: OnError) -> Self {
-        let (is_met, lost, outage) = (AtomicBool::new(false), ArcSwapOption::empty(), Outage::default());
-        let shared = Shared { store, on_error, is_met, lost, outage };
+        let (was_connected, lost, outage) =
+            (AtomicBool::new(false), ArcSwapOption::empty(), Outage::default());
+        let shared = SharedStoreState { store, on_error, was_connected, lost, outage };
         Self { memory: Arc::new(memory), shared: Some(shared), blocks: Arc::default(), only_watches: false }
     }
 
     /// Uses this block list.
-    pub(crate) fn heeding(self, blocks: Blocks) -> Self {
+    pub(crate) fn with_block_list(self, blocks: BlockList) -> Self {
         Self { blocks: Arc::new(blocks), ..self }
     }
 
@@ -81,7 +82,7 @@ impl<R> Storage<R> {
     }
 
     /// The block list.
-    pub fn blocks(&self) -> &Arc<Blocks> {
+    pub fn blocks(&self) -> &Arc<BlockList> {
         &self.blocks
     }
 
@@ -96,25 +97,25 @@ impl<R> Storage<R> {
     }
 
     /// Records that the shared store is connected.
-    pub fn meet(&self) {
+    pub fn set_connected(&self) {
         if let Some(shared) = &self.shared {
             shared.lost.store(None);
-            shared.is_met.store(true, Ordering::Relaxed);
+            shared.was_connected.store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether the shared store was ever connected.
-    pub(crate) fn is_met(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.is_met.load(Ordering::Relaxed))
+    pub(crate) fn was_connected(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.was_connected.load(Ordering::Relaxed))
     }
 
     /// Whether this node counts locally because its shared store was never connected.
     pub(crate) fn is_alone(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| !shared.is_met.load(Ordering::Relaxed))
+        self.shared.as_ref().is_some_and(|shared| !shared.was_connected.load(Ordering::Relaxed))
     }
 
     /// Records that the shared store is unavailable.
-    pub fn lose(&self, reason: String) {
+    pub fn set_lost(&self, reason: String) {
         if let Some(shared) = &self.shared {
             shared.lost.store(Some(Arc::new(StoreError::Unreachable { reason })));
         }
@@ -143,18 +144,18 @@ impl<R> Storage<R> {
         policies: &[OnError],
         context: Context,
         error: &StoreError,
-    ) -> Ruled {
-        if let Some(screened) = self.screened(batch, context) {
+    ) -> StorageVerdicts {
+        if let Some(blocked) = self.blocked_batch(batch, context) {
             if self.only_watches {
-                return screened.reports(&self.fall_back_unscreened(batch, policies, context, error));
+                return blocked.reports(&self.fall_back_on_policies(batch, policies, context, error));
             }
-            let policies = screened.of_others(policies);
-            return screened.refuses(&self.fall_back_unscreened(&screened.others, &policies, context, error));
+            let policies = blocked.of_others(policies);
+            return blocked.refuses(&self.fall_back_on_policies(&blocked.others, &policies, context, error));
         }
-        self.fall_back_unscreened(batch, policies, context, error).into()
+        self.fall_back_on_policies(batch, policies, context, error).into()
     }
 
-    fn fall_back_unscreened(
+    fn fall_back_on_policies(
         &self,
         batch: &[Charge<'_>],
         policies: &[OnError],
@@ -172,53 +173,57 @@ impl<R> Storage<R> {
 
     /// The batch separated by the block list; none if no key of it is blocked.
     #[inline]
-    fn screened<'a>(&'a self, batch: &[Charge<'a>], context: Context) -> Option<Screened<'a>> {
-        if self.blocks.are_any(context.now) { Screened::of(batch, &self.blocks, context.now) } else { None }
+    fn blocked_batch<'a>(&'a self, batch: &[Charge<'a>], context: Context) -> Option<BlockedBatch<'a>> {
+        if self.blocks.are_any(context.now) {
+            BlockedBatch::of(batch, &self.blocks, context.now)
+        } else {
+            None
+        }
     }
 }
 
-impl<R> Shared<R> {
+impl<R> SharedStoreState<R> {
     /// Whether the shared store decides this batch. An empty batch never needs it.
     fn is_asked(&self, batch: &[Charge<'_>]) -> bool {
-        let is_met = self.is_met.load(Ordering::Relaxed);
-        if !is_met {
+        let was_connected = self.was_connected.load(Ordering::Relaxed);
+        if !was_connected {
             self.outage.count_before_start(batch.len());
         }
-        is_met && !batch.is_empty()
+        was_connected && !batch.is_empty()
     }
 }
 
 impl<R: Store> Storage<R> {
     /// Decides where the counters are. Pass an error to [`Storage::fall_back`].
-    pub async fn ask(&self, batch: &[Charge<'_>], context: Context) -> Result<Ruled, StoreError> {
-        match self.screened(batch, context) {
-            None => self.ask_unscreened(batch, context).await.map(Ruled::from),
-            Some(screened) if self.only_watches => {
-                self.ask_unscreened(batch, context).await.map(|decided| screened.reports(&decided))
+    pub async fn ask(&self, batch: &[Charge<'_>], context: Context) -> Result<StorageVerdicts, StoreError> {
+        match self.blocked_batch(batch, context) {
+            None => self.ask_store(batch, context).await.map(StorageVerdicts::from),
+            Some(blocked) if self.only_watches => {
+                self.ask_store(batch, context).await.map(|decided| blocked.reports(&decided))
             }
-            Some(screened) => {
-                let others = self.ask_unscreened(&screened.others, context).await;
-                others.map(|others| screened.refuses(&others))
+            Some(blocked) => {
+                let others = self.ask_store(&blocked.others, context).await;
+                others.map(|others| blocked.refuses(&others))
             }
         }
     }
 
     /// Like [`Storage::ask`], but returns `None` instead of waiting.
     #[inline]
-    pub(crate) fn ask_at_once(&self, batch: &[Charge<'_>], context: Context) -> Option<Ruled> {
-        match self.screened(batch, context) {
-            None => self.ask_unscreened_at_once(batch, context).map(Ruled::from),
-            Some(screened) if self.only_watches => {
-                self.ask_unscreened_at_once(batch, context).map(|decided| screened.reports(&decided))
+    pub(crate) fn ask_at_once(&self, batch: &[Charge<'_>], context: Context) -> Option<StorageVerdicts> {
+        match self.blocked_batch(batch, context) {
+            None => self.ask_store_at_once(batch, context).map(StorageVerdicts::from),
+            Some(blocked) if self.only_watches => {
+                self.ask_store_at_once(batch, context).map(|decided| blocked.reports(&decided))
             }
-            Some(screened) => {
-                let others = self.ask_unscreened_at_once(&screened.others, context);
-                others.map(|others| screened.refuses(&others))
+            Some(blocked) => {
+                let others = self.ask_store_at_once(&blocked.others, context);
+                others.map(|others| blocked.refuses(&others))
             }
         }
     }
 
-    async fn ask_unscreened(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
+    async fn ask_store(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
         match &self.shared {
             Some(shared) if shared.is_asked(batch) => shared.store.decide(batch, context).await,
             _ => Ok(self.memory.decide_now(batch, context)),
@@ -226,7 +231,7 @@ impl<R: Store> Storage<R> {
     }
 
     #[inline]
-    fn ask_unscreened_at_once(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+    fn ask_store_at_once(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
         match &self.shared {
             Some(shared) if shared.is_asked(batch) => shared.store.try_decide(batch, context),
             _ => Some(self.memory.decide_now(batch, context)),
@@ -239,39 +244,39 @@ impl<R: Store> Storage<R> {
 /// shadow mode of the service that has rules.
 impl<R: Store> Store for Storage<R> {
     async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
-        let screened = self.screened(batch, context);
-        let asked = match &screened {
-            Some(screened) => self.ask_unscreened(&screened.others, context).await,
-            None => self.ask_unscreened(batch, context).await,
+        let blocked = self.blocked_batch(batch, context);
+        let asked = match &blocked {
+            Some(blocked) => self.ask_store(&blocked.others, context).await,
+            None => self.ask_store(batch, context).await,
         };
         let error = match asked {
             Err(error) => error,
             Ok(decided) => {
-                return Ok(match &screened {
-                    Some(screened) => screened.refused(&decided),
+                return Ok(match &blocked {
+                    Some(blocked) => blocked.refused(&decided),
                     None => decided,
                 });
             }
         };
         if let Some(shared) = &self.shared {
             shared.outage.count(shared.on_error, batch.len());
-            if shared.on_error != OnError::Local && screened.is_none() {
+            if shared.on_error != OnError::Local && blocked.is_none() {
                 return Err(error);
             }
             shared.outage.warn(&error, context.now);
         }
-        Ok(match &screened {
-            Some(screened) => screened.refused(&self.memory.decide_now(&screened.others, context)),
+        Ok(match &blocked {
+            Some(blocked) => blocked.refused(&self.memory.decide_now(&blocked.others, context)),
             None => self.memory.decide_now(batch, context),
         })
     }
 
     fn try_decide(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
-        match self.screened(batch, context) {
-            None => self.ask_unscreened_at_once(batch, context),
-            Some(screened) => {
-                let others = self.ask_unscreened_at_once(&screened.others, context);
-                others.map(|others| screened.refused(&others))
+        match self.blocked_batch(batch, context) {
+            None => self.ask_store_at_once(batch, context),
+            Some(blocked) => {
+                let others = self.ask_store_at_once(&blocked.others, context);
+                others.map(|others| blocked.refused(&others))
             }
         }
     }
@@ -280,7 +285,7 @@ impl<R: Store> Store for Storage<R> {
         self.memory.forget_now(charge.key);
         match &self.shared {
             // Before its first connection nothing was counted there.
-            Some(shared) if shared.is_met.load(Ordering::Relaxed) => shared.store.forget(charge).await,
+            Some(shared) if shared.was_connected.load(Ordering::Relaxed) => shared.store.forget(charge).await,
             _ => Ok(()),
         }
     }

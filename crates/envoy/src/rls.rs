@@ -11,7 +11,7 @@ pub use request::DecodedRequest;
 
 use hivemind_core::store::Store;
 use hivemind_core::{Clock, SystemClock, Timestamp};
-use hivemind_engine::service::{Answer, Asked, Service};
+use hivemind_engine::service::{DecisionRequest, DecisionResponse, Service};
 use hivemind_engine::storage::SharedStore;
 use hivemind_telemetry::Frontend;
 use hivemind_telemetry::trace::DecisionSpan;
@@ -81,8 +81,13 @@ impl<R: Store> RateLimitService<R> {
         let descriptors = self.descriptors(&request)?;
         let metadata = || request.metadata();
         let frontend = Frontend::Grpc;
-        let decision_request =
-            Asked { domain: request.domain, descriptors: &descriptors, metadata: &metadata, now, frontend };
+        let decision_request = DecisionRequest {
+            domain: request.domain,
+            descriptors: &descriptors,
+            metadata: &metadata,
+            now,
+            frontend,
+        };
         Ok(self.0.decide_at_once(&decision_request, span, |answer| write_response(answer, now, out)))
     }
 
@@ -113,8 +118,13 @@ impl<R: Store> RateLimitService<R> {
     ) -> Result<(), CallError> {
         let descriptors = self.descriptors(request)?;
         let metadata = || request.metadata();
-        let decision_request =
-            Asked { domain: request.domain, descriptors: &descriptors, metadata: &metadata, now, frontend };
+        let decision_request = DecisionRequest {
+            domain: request.domain,
+            descriptors: &descriptors,
+            metadata: &metadata,
+            now,
+            frontend,
+        };
         self.0.decide(&decision_request, deadline, span, |answer| write_response(answer, now, out)).await;
         Ok(())
     }
@@ -163,7 +173,7 @@ impl<R: Store> RateLimitService<R> {
 }
 
 /// Appends a response, and records how long the call took.
-fn write_response(answer: &Answer<'_>, started: Timestamp, out: &mut Vec<u8>) {
+fn write_response(answer: &DecisionResponse<'_>, started: Timestamp, out: &mut Vec<u8>) {
     response::write(answer, out);
     if let Some(timings) = answer.timings() {
         timings.observe(SystemClock.now().since(started));

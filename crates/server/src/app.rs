@@ -31,7 +31,7 @@ use hivemind_engine::health::{self, Health};
 use hivemind_engine::mesh::RunningMesh;
 use hivemind_engine::ruleset::Ruleset;
 use hivemind_engine::service::Service;
-use hivemind_engine::storage::{self, Opened, Storage};
+use hivemind_engine::storage::{self, OpenedStorage, Storage};
 use hivemind_telemetry::Stats;
 use hivemind_telemetry::logging::RunningLog;
 use hivemind_telemetry::otlp;
@@ -100,12 +100,12 @@ pub(crate) async fn run(
     };
     let port_access = PortAccess::open(&settings.security)?;
     port_access::warn_if_readable_by_others(origin.configuration.path.as_deref());
-    health.has(port_access.parts(settings));
+    health.set_components(port_access.parts(settings));
     if origin.configuration.path.is_some() {
         health.configuration_loaded(Vec::new());
     }
     tokio::spawn(health::watch_clock(Arc::clone(&health)));
-    let Opened { storage, mesh } =
+    let OpenedStorage { storage, mesh } =
         storage::open(&settings.rate_limiting, &settings.storage, settings.mesh.as_ref(), &health).await?;
     let trace_pipeline = TracePipeline::create(settings, &stats)?;
     let (kept_in, counted_in) = (Arc::clone(&storage), Arc::clone(&stats));

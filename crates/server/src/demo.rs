@@ -10,7 +10,7 @@ mod table;
 use anyhow::Context;
 use child::Child;
 use hivemind_core::{Clock, SystemClock};
-use hivemind_engine::mesh::certs::{Authority, Term};
+use hivemind_engine::mesh::certs::{CertificateAuthority, Term};
 use hivemind_engine::mesh::name::CertifiedName;
 use load::{Load, Second};
 pub(crate) use rules::demo_rules;
@@ -61,7 +61,7 @@ fn certify(scene: &Scene) -> anyhow::Result<()> {
     let now = SystemClock.now();
     let term = Term { now, days: 1 };
     let folder = scene.path("ca");
-    let authority = Authority::make(&folder, term, false)?;
+    let authority = CertificateAuthority::make(&folder, term, false)?;
     for index in 0..NODES {
         let name = child::name(index);
         authority.issue(&[CertifiedName::parse(&name)?], &scene.path(&name), term, false)?;

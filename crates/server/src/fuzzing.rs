@@ -14,10 +14,10 @@ use hivemind_admin::answer_json;
 use hivemind_config::problem::Problem;
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Clock, Descriptor, Matcher, SystemClock};
-use hivemind_engine::replay::{AccessLog, Engine, Lines, Recorded};
+use hivemind_engine::replay::{AccessLogReader, Engine, InputLines, RecordedRequest};
 use hivemind_engine::rule_files::parse_rules;
 use hivemind_engine::ruleset::Ruleset;
-use hivemind_engine::service::Asked;
+use hivemind_engine::service::DecisionRequest;
 use hivemind_engine::testing::{EVERY_KEY, options, service, store};
 use hivemind_envoy::rls::RateLimitService;
 pub use hivemind_envoy::testing::{rls_codec, rls_request};
@@ -59,7 +59,7 @@ fn ask_each_rule(ruleset: Ruleset) {
             path.iter().map(|matcher| (matcher.key(), matcher.value().unwrap_or("any"))).collect();
         let descriptors = [Descriptor::new(&entries)];
         let metadata = Default::default;
-        let asked = Asked {
+        let asked = DecisionRequest {
             domain: &domain,
             descriptors: &descriptors,
             metadata: &metadata,
@@ -90,9 +90,11 @@ pub fn json_request(bytes: &[u8]) {
 /// Bytes as a recording, in our format and as an access log: each line is decided or rejected.
 pub fn replay_line(bytes: &[u8]) {
     let fields = ["remote_address", "remote_user", "method", "path", "status", "referer", "user_agent"];
-    let Ok(log) = AccessLog::new("d".into(), &fields.map(str::to_owned)) else { panic!("known fields") };
+    let Ok(log) = AccessLogReader::new("d".into(), &fields.map(str::to_owned)) else {
+        panic!("known fields")
+    };
     let mut engine = Engine::new(EVERY_KEY.rules.clone(), 1_000, OnRefusal::default());
-    let mut lines = Lines::new(bytes);
+    let mut lines = InputLines::new(bytes);
     while let Ok(Some(line)) = lines.next_line() {
         let text = match line.text {
             Ok(text) => text,
@@ -101,7 +103,7 @@ pub fn replay_line(bytes: &[u8]) {
                 continue;
             }
         };
-        for recorded in [Recorded::from_json(text), log.read(text)] {
+        for recorded in [RecordedRequest::from_json(text), log.read(text)] {
             match recorded {
                 Ok(recorded) => {
                     let taken = engine.decide(&recorded);

@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::response::Response;
 use hivemind_core::store::{Op, Store};
 use hivemind_core::{Clock, Cost, SystemClock};
-use hivemind_engine::counters::Counters;
+use hivemind_engine::key_counters::KeyCounters;
 use serde_json::json;
 
 /// Resets each limit of a key.
@@ -35,7 +35,7 @@ pub(super) async fn reset(
     }
     // The reset is done, even if this read fails.
     let looked_at = counters.batch(&entries, Op::Peek, Cost::ZERO);
-    let seen = admin.storage.look(&looked_at, Counters::context(now)).await.unwrap_or_default();
+    let seen = admin.storage.look(&looked_at, KeyCounters::context(now)).await.unwrap_or_default();
     let in_doubt = seen.iter().filter(|seen| is_in_doubt(seen)).count();
     if in_doubt > 0 {
         return Ok(ok(&json!({"reset": batch.len() - in_doubt, "in_doubt": in_doubt, "why": IN_DOUBT})));

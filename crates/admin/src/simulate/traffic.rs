@@ -4,7 +4,7 @@ use super::named::Named;
 use super::patience::Patience;
 use hivemind_core::store::Op;
 use hivemind_core::{Cost, Descriptor, Entry, Rules};
-use hivemind_engine::replay::{AccessLog, Comparison, Lines, Malformed, Recorded};
+use hivemind_engine::replay::{AccessLogReader, Comparison, InputLines, LineError, RecordedRequest};
 use hivemind_telemetry::Frontend;
 use hivemind_telemetry::ring::{DecisionRecord, DescriptorRecord, RecordRef, Snapshot, Truncation};
 use serde::Deserialize;
@@ -44,7 +44,7 @@ pub(super) enum Source {
 pub(super) struct Log {
     text: String,
     /// `None` for our own format.
-    access_log: Option<AccessLog>,
+    access_log: Option<AccessLogReader>,
 }
 
 impl Source {
@@ -66,7 +66,7 @@ impl Source {
                 }
                 let domain = domain.map_or_else(|| only_domain(rules), Ok)?;
                 let access_log =
-                    AccessLog::new(domain, &entries).map_err(|error| format!("`entries`: {error}."))?;
+                    AccessLogReader::new(domain, &entries).map_err(|error| format!("`entries`: {error}."))?;
                 Ok(Self::Log(Log { text, access_log: Some(access_log) }))
             }
             (None, Some(_), None) => Err("`format` of a log must be `combined` or `jsonl`.".to_owned()),
@@ -94,7 +94,7 @@ impl Log {
         comparison: &mut Comparison,
         mut patience: Patience,
     ) -> Result<Vec<String>, String> {
-        let mut lines = Lines::new(self.text.as_bytes());
+        let mut lines = InputLines::new(self.text.as_bytes());
         while let Some(line) = lines.next_line().map_err(|error| format!("{LOG}: {error}."))? {
             let number = line.number;
             let recorded = line.text.and_then(|text| self.read(text));
@@ -108,15 +108,15 @@ impl Log {
         Ok(Vec::new())
     }
 
-    fn read<'a>(&'a self, line: &'a str) -> Result<Recorded<'a>, Malformed> {
+    fn read<'a>(&'a self, line: &'a str) -> Result<RecordedRequest<'a>, LineError> {
         match &self.access_log {
-            None => Recorded::from_json(line),
+            None => RecordedRequest::from_json(line),
             Some(log) => log.read(line),
         }
     }
 }
 
-fn refused(line: u64, malformed: &Malformed) -> String {
+fn refused(line: u64, malformed: &LineError) -> String {
     let why: String = malformed.to_string().chars().take(300).collect();
     format!("{LOG}:{line}: {why}.")
 }

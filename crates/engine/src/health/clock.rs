@@ -26,7 +26,7 @@ struct Reading {
 
 /// Difference between the wall clock and the elapsed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum ClockStep {
     Forth(Duration),
     Back(Duration),
 }
@@ -35,19 +35,19 @@ enum Step {
 #[derive(Debug, Default)]
 struct Steps {
     before: Option<Reading>,
-    last: Option<(Step, Timestamp)>,
+    last: Option<(ClockStep, Timestamp)>,
 }
 
 impl Steps {
     /// Compares this reading with the previous one. Returns the step in between, if there was one.
-    fn look(&mut self, now: Reading) -> Option<Step> {
+    fn look(&mut self, now: Reading) -> Option<ClockStep> {
         let before = self.before.replace(now)?;
         let expected = before.wall.saturating_add(now.steady.since(before.steady));
         let (forth, back) = (now.wall.since(expected), expected.since(now.wall));
         let step = if forth > STEP {
-            Step::Forth(forth)
+            ClockStep::Forth(forth)
         } else if back > STEP {
-            Step::Back(back)
+            ClockStep::Back(back)
         } else {
             return None;
         };
@@ -56,12 +56,12 @@ impl Steps {
     }
 
     /// The last step, while it is reported.
-    fn reported(&self, steady: Timestamp) -> Option<Step> {
+    fn reported(&self, steady: Timestamp) -> Option<ClockStep> {
         self.last.filter(|(_, at)| steady.since(*at) < REPORTED_FOR).map(|(step, _)| step)
     }
 }
 
-impl Step {
+impl ClockStep {
     fn described(self) -> String {
         let round =
             |span: Duration| Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
@@ -100,7 +100,7 @@ pub async fn watch(health: Arc<Health>) {
         if let Some(step) = steps.look(now) {
             tracing::warn!("{}", step.described());
         }
-        health.clock_is(steps.reported(now.steady).map(Step::described));
+        health.set_clock_step(steps.reported(now.steady).map(ClockStep::described));
     }
 }
 
@@ -117,9 +117,9 @@ mod tests {
             (1_000, 1_001_000, None, false),
             // An hour late, with a slewed clock.
             (3_601_000, 4_601_400, None, false),
-            (3_602_000, 4_604_400, Some(Step::Forth(ms(2_000))), true),
+            (3_602_000, 4_604_400, Some(ClockStep::Forth(ms(2_000))), true),
             (3_603_000, 4_605_400, None, true),
-            (3_604_000, 4_603_400, Some(Step::Back(ms(3_000))), true),
+            (3_604_000, 4_603_400, Some(ClockStep::Back(ms(3_000))), true),
             (4_203_999, 5_203_399, None, true),
             (4_204_000, 5_203_400, None, false),
         ] {
@@ -132,9 +132,9 @@ mod tests {
     #[test]
     fn clock_step_is_described_with_its_effect() {
         for (step, word) in [
-            (Step::Forth(Duration::from_millis(2_500)), "forward by 2.5s: windows ended early"),
-            (Step::Back(Duration::from_secs(3)), "set back by 3s: counters pause"),
-            (Step::Back(Duration::from_secs(3_600)), "set back by 3600s: counters continue"),
+            (ClockStep::Forth(Duration::from_millis(2_500)), "forward by 2.5s: windows ended early"),
+            (ClockStep::Back(Duration::from_secs(3)), "set back by 3s: counters pause"),
+            (ClockStep::Back(Duration::from_secs(3_600)), "set back by 3600s: counters continue"),
         ] {
             assert!(step.described().contains(word), "{}", step.described());
         }

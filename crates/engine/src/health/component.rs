@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// State of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ComponentState {
     Ok,
     /// It has a problem, but requests are served.
     Degraded,
@@ -14,7 +14,7 @@ pub(crate) enum State {
     Off,
 }
 
-impl State {
+impl ComponentState {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -29,7 +29,7 @@ impl State {
 #[derive(Debug)]
 pub struct Component {
     pub(super) name: &'static str,
-    pub(super) state: State,
+    pub(super) state: ComponentState,
     reasons: Vec<String>,
 }
 
@@ -38,21 +38,22 @@ impl Component {
     pub(super) fn new(
         name: &'static str,
         failed: Option<String>,
-        matters: impl IntoIterator<Item = String>,
+        problems: impl IntoIterator<Item = String>,
     ) -> Self {
         let has_failed = failed.is_some();
-        let reasons: Vec<String> = failed.into_iter().chain(matters).collect();
+        let reasons: Vec<String> = failed.into_iter().chain(problems).collect();
         let state = match (has_failed, reasons.is_empty()) {
-            (true, _) => State::Failed,
-            (false, false) => State::Degraded,
-            (false, true) => State::Ok,
+            (true, _) => ComponentState::Failed,
+            (false, false) => ComponentState::Degraded,
+            (false, true) => ComponentState::Ok,
         };
         Self { name, state, reasons }
     }
 
     /// Marks the component as off if it is not configured. Problems are reported in any case.
     pub(super) fn off_unless(self, is_used: bool) -> Self {
-        let state = if is_used || self.state != State::Ok { self.state } else { State::Off };
+        let state =
+            if is_used || self.state != ComponentState::Ok { self.state } else { ComponentState::Off };
         Self { state, ..self }
     }
 

@@ -56,7 +56,7 @@ impl Term {
 }
 
 /// A CA that can sign certificates.
-pub struct Authority {
+pub struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     /// The CA certificate.
     pem: String,
@@ -65,7 +65,7 @@ pub struct Authority {
 
 /// A created certificate.
 #[derive(Debug)]
-pub struct Issued {
+pub struct IssuedCertificate {
     pub ends: Timestamp,
     /// Whether the certificate ends earlier than requested, because its CA does.
     pub is_cut: bool,
@@ -73,7 +73,7 @@ pub struct Issued {
     pub keeps_ca: bool,
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// Creates a CA: `ca.crt` and `ca.key` in this folder.
     pub fn make(folder: &Path, term: Term, force: bool) -> Result<Self, CertsError> {
         let mut params = params(term.now, term.ends(), CA_NAME);
@@ -121,7 +121,7 @@ impl Authority {
         folder: &Path,
         term: Term,
         force: bool,
-    ) -> Result<Issued, CertsError> {
+    ) -> Result<IssuedCertificate, CertsError> {
         let ends = term.ends().min(self.ends);
         let (pem, key) = self.certificate(names, term.now, ends)?;
         write_pair(folder, ("node.crt", &pem), ("node.key", &key), force)?;
@@ -132,7 +132,7 @@ impl Authority {
         if existing.is_none() {
             put(&ca_file, &self.pem, 0o644, force)?;
         }
-        Ok(Issued { ends, is_cut: ends < term.ends(), keeps_ca })
+        Ok(IssuedCertificate { ends, is_cut: ends < term.ends(), keeps_ca })
     }
 
     fn certificate(

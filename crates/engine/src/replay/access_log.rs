@@ -5,7 +5,7 @@
 //! 203.0.113.9 - ada [15/Nov/2026:19:00:00 +0000] "GET /login HTTP/1.1" 200 512 "-" "curl/8"
 //! ```
 
-use super::recorded::{Malformed, Recorded};
+use super::recorded_request::{LineError, RecordedRequest};
 use anyhow::bail;
 use std::borrow::Cow;
 
@@ -32,12 +32,12 @@ const FIELDS: [(&str, Field); 7] = [
 ];
 
 /// Reads access logs; selected fields become the entries of each request.
-pub struct AccessLog {
+pub struct AccessLogReader {
     domain: String,
     entries: Vec<(&'static str, Field)>,
 }
 
-impl AccessLog {
+impl AccessLogReader {
     pub fn new(domain: String, entries: &[String]) -> anyhow::Result<Self> {
         let mut chosen = Vec::new();
         for name in entries {
@@ -52,15 +52,15 @@ impl AccessLog {
         Ok(Self { domain, entries: chosen })
     }
 
-    pub fn read<'a>(&'a self, line: &'a str) -> Result<Recorded<'a>, Malformed> {
-        let parsed = Parsed::from_line(line).map_err(|reason| Malformed::NoLogEntry { reason })?;
+    pub fn read<'a>(&'a self, line: &'a str) -> Result<RecordedRequest<'a>, LineError> {
+        let fields = LogFields::from_line(line).map_err(|reason| LineError::NoLogEntry { reason })?;
         let entries =
-            self.entries.iter().map(|(name, field)| (Cow::from(*name), Cow::from(parsed.field(*field))));
-        Recorded::new(parsed.t_ms, Cow::from(&self.domain), entries.collect(), 1)
+            self.entries.iter().map(|(name, field)| (Cow::from(*name), Cow::from(fields.field(*field))));
+        RecordedRequest::new(fields.t_ms, Cow::from(&self.domain), entries.collect(), 1)
     }
 }
 
-struct Parsed<'a> {
+struct LogFields<'a> {
     remote_address: &'a str,
     remote_user: &'a str,
     t_ms: u64,
@@ -70,7 +70,7 @@ struct Parsed<'a> {
     user_agent: &'a str,
 }
 
-impl<'a> Parsed<'a> {
+impl<'a> LogFields<'a> {
     fn from_line(line: &'a str) -> Result<Self, &'static str> {
         let (remote_address, rest) = line.split_once(' ').ok_or("it has only one word")?;
         let (names, rest) = rest.split_once(" [").ok_or("no `[` before the time")?;
@@ -124,11 +124,11 @@ fn millis(time: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::AccessLog;
+    use super::AccessLogReader;
 
-    fn log() -> AccessLog {
+    fn log() -> AccessLogReader {
         let all = ["remote_address", "remote_user", "method", "path", "status", "referer", "user_agent"];
-        AccessLog::new("web".into(), &all.map(String::from)).unwrap()
+        AccessLogReader::new("web".into(), &all.map(String::from)).unwrap()
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Comparison of two rule sets on the same requests, each with its own, initially empty counters.
 
-mod shown;
 #[cfg(test)]
 mod tests;
+mod text;
 
-use super::engine::{Engine, Taken};
+use super::engine::{Engine, ReplayDecision};
 use super::timeline::Timeline;
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Descriptor, Rules, Timestamp};
@@ -28,7 +28,7 @@ pub struct Comparison {
     pub span_ms: Option<(u64, u64)>,
     /// Requests, and how many are limited by each rule set.
     pub timeline: Timeline<3>,
-    keys: HashMap<Who, Tally>,
+    keys: HashMap<ComparedKey, KeyResults>,
     /// Requests of keys beyond [`MOST_KEYS`].
     pub unnamed: u64,
     /// Requests with truncated texts.
@@ -52,7 +52,7 @@ pub struct Total {
 }
 
 impl Total {
-    fn add(&mut self, taken: &Taken) {
+    fn add(&mut self, taken: &ReplayDecision) {
         self.allowed += u64::from(taken.allow);
         self.limited += u64::from(!taken.allow);
         self.unlimited += u64::from(taken.remaining.is_none());
@@ -61,14 +61,14 @@ impl Total {
 
 /// The key named by a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Who {
+pub struct ComparedKey {
     pub domain: String,
     pub entries: Vec<(String, String)>,
 }
 
 /// Results of a key's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct KeyResults {
     pub requests: u64,
     pub limited: Both<u64>,
 }
@@ -119,7 +119,7 @@ impl Comparison {
         let entries: Vec<_> = entries.collect();
         self.cut += u64::from(entries.iter().any(|(key, value)| key.len().max(value.len()) > LONGEST_TEXT));
         let entries = entries.iter().map(|(key, value)| (cut(key), cut(value)));
-        let who = Who { domain: cut(domain), entries: entries.collect() };
+        let who = ComparedKey { domain: cut(domain), entries: entries.collect() };
         if self.keys.len() >= MOST_KEYS && !self.keys.contains_key(&who) {
             self.unnamed += 1;
             return;
@@ -131,9 +131,9 @@ impl Comparison {
     }
 
     /// The keys limited by either rule set, those with the largest difference first.
-    pub fn first(&self, count: usize) -> Vec<(&Who, Tally)> {
+    pub fn first(&self, count: usize) -> Vec<(&ComparedKey, KeyResults)> {
         let limited = self.keys.iter().filter(|(_, tally)| tally.limited != Both::default());
-        let mut all: Vec<(&Who, Tally)> = limited.map(|(who, tally)| (who, *tally)).collect();
+        let mut all: Vec<(&ComparedKey, KeyResults)> = limited.map(|(who, tally)| (who, *tally)).collect();
         let weight = |Both { now, then }: Both<u64>| (now.abs_diff(then), now.max(then));
         all.sort_by(|(one, x), (other, y)| {
             weight(y.limited).cmp(&weight(x.limited)).then_with(|| one.cmp(other))

@@ -1,6 +1,6 @@
 //! Replay engine: the real rules and memory store, with recorded times as the clock.
 
-use super::recorded::Recorded;
+use super::recorded_request::RecordedRequest;
 use hivemind_core::store::{Context, KeySeed, LocalStore, MemoryStore, Mode, OnRefusal, Op, StoreOptions};
 use hivemind_core::{Cost, Decision, Descriptor, Rules, Timestamp};
 use std::time::Duration;
@@ -10,7 +10,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// Decision of a recorded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct ReplayDecision {
     pub allow: bool,
     pub remaining: Option<u64>,
     pub retry_after_ms: Option<u64>,
@@ -32,7 +32,7 @@ impl Engine {
         Self { rules: rules.seeded(seed), store, seed, on_refusal, swept_at: Timestamp::EPOCH }
     }
 
-    pub fn decide(&mut self, recorded: &Recorded<'_>) -> Taken {
+    pub fn decide(&mut self, recorded: &RecordedRequest<'_>) -> ReplayDecision {
         let entries = recorded.entries();
         self.decide_all(recorded.at(), &recorded.domain, &[recorded.descriptor(&entries)], |_| {})
     }
@@ -44,7 +44,7 @@ impl Engine {
         domain: &str,
         descriptors: &[Descriptor<'_>],
         mut is_over: impl FnMut(bool),
-    ) -> Taken {
+    ) -> ReplayDecision {
         // Recorded times may go backwards.
         if now.since(self.swept_at).max(self.swept_at.since(now)) >= SWEEP_EVERY {
             self.store.sweep(now);
@@ -54,15 +54,18 @@ impl Engine {
         let charges = resolved.charges(&self.seed);
         let context = Context { now, deadline: None, on_refusal: self.on_refusal };
         let verdicts = self.store.decide_now(&charges, context);
-        for ruling in resolved.rule_matches() {
-            let judged =
-                charges.iter().zip(verdicts.each()).skip(ruling.charges.start).take(ruling.charges.len());
+        for rule_match in resolved.rule_matches() {
+            let judged = charges
+                .iter()
+                .zip(verdicts.each())
+                .skip(rule_match.charges.start)
+                .take(rule_match.charges.len());
             let mut refusing =
                 judged.filter(|(charge, verdict)| charge.mode != Mode::Shadow && !verdict.is_admitted());
             is_over(!verdicts.committed && refusing.next().is_some());
         }
         let decision = Decision::new(&charges, &verdicts);
-        Taken {
+        ReplayDecision {
             allow: decision.is_allowed(),
             remaining: decision.remaining(),
             retry_after_ms: decision.retry_after().map(whole_millis),
@@ -75,7 +78,7 @@ impl Engine {
     }
 }
 
-impl Recorded<'_> {
+impl RecordedRequest<'_> {
     /// The time of the request, in the precision of the recording.
     pub fn at(&self) -> Timestamp {
         Timestamp::from_millis(self.t_ms)

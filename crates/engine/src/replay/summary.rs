@@ -1,10 +1,10 @@
 //! Summary of a replay: totals, the most limited keys, and a chart over time.
 
 use super::chart::{self, Bar};
-use super::engine::Taken;
-use super::recorded::Recorded;
+use super::engine::ReplayDecision;
+use super::most_limited::MostLimited;
+use super::recorded_request::RecordedRequest;
 use super::timeline::Timeline;
-use super::top::Top;
 use hivemind_telemetry::redact;
 use hivemind_tls::escape::escape_line;
 use std::fmt::{self, Write};
@@ -17,13 +17,13 @@ pub struct Summary {
     requests: u64,
     limited: u64,
     unlimited: u64,
-    top: Top,
+    top: MostLimited,
     /// Admitted and limited requests.
     timeline: Timeline<2>,
 }
 
 impl Summary {
-    pub fn add(&mut self, recorded: &Recorded<'_>, taken: &Taken) {
+    pub fn add(&mut self, recorded: &RecordedRequest<'_>, taken: &ReplayDecision) {
         self.requests += 1;
         self.limited += u64::from(!taken.allow);
         self.unlimited += u64::from(taken.remaining.is_none());
@@ -99,7 +99,7 @@ fn shown(tenths: u128) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Recorded, Summary, Taken};
+    use super::{RecordedRequest, ReplayDecision, Summary};
 
     // Seen failing on: both rounded down (50.1 % and 49.8 %).
     #[test]
@@ -127,8 +127,8 @@ mod tests {
     fn summary_replaces_credentials_by_hashes() {
         let mut summary = Summary::default();
         let line = r#"{"t_ms": 0, "domain": "d", "entries": [["user", "ada"], ["api_key", "opens-it"], ["path", "/a?sid=opens-it"]]}"#;
-        let recorded = Recorded::from_json(line).unwrap();
-        summary.add(&recorded, &Taken { allow: false, remaining: Some(0), retry_after_ms: None });
+        let recorded = RecordedRequest::from_json(line).unwrap();
+        summary.add(&recorded, &ReplayDecision { allow: false, remaining: Some(0), retry_after_ms: None });
         let shown = summary.to_string();
         assert!(shown.contains("d user=ada api_key=sha256:") && !shown.contains("opens-it"), "{shown}");
     }

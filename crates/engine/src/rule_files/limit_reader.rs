@@ -1,6 +1,6 @@
 //! Reader of a descriptor's limits: `rate_limit` or `rate_limits`.
 
-use super::reader::{Fields, Reader};
+use super::reader::{Fields, RuleFileReader};
 use crate::storage::OnError;
 use hivemind_config::document::SpannedValue;
 use hivemind_core::{Budget, Consistency, Limit, LimitError, OnUnreachable, Period, Rate, Rule, Sharing};
@@ -30,20 +30,23 @@ pub(super) const UNITS: [(&str, Period); 7] = [
 ];
 
 #[derive(Clone, Copy)]
-pub(super) enum Algorithm {
+pub(super) enum AlgorithmKind {
     FixedWindow,
     SlidingWindow,
     TokenBucket,
 }
 
-pub(super) const ALGORITHMS: [(&str, Algorithm); 3] = [
-    ("fixed_window", Algorithm::FixedWindow),
-    ("sliding_window", Algorithm::SlidingWindow),
-    ("token_bucket", Algorithm::TokenBucket),
+pub(super) const ALGORITHMS: [(&str, AlgorithmKind); 3] = [
+    ("fixed_window", AlgorithmKind::FixedWindow),
+    ("sliding_window", AlgorithmKind::SlidingWindow),
+    ("token_bucket", AlgorithmKind::TokenBucket),
 ];
 
 /// Combines the limits into one rule. Also returns its `on_error`, which applies when the store is unavailable.
-pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[SpannedValue]) -> Option<(Rule, Option<OnError>)> {
+pub(super) fn rule(
+    reader: &mut RuleFileReader<'_>,
+    nodes: &[SpannedValue],
+) -> Option<(Rule, Option<OnError>)> {
     let mut rule: Option<Rule> = None;
     let (mut policy, mut sharing) = (None, Sharing::default());
     let mut sound = true;
@@ -84,7 +87,7 @@ pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[SpannedValue]) -> Option<(R
 }
 
 /// Reads the limit's `on_error` into the policy of its rule; returns false if it is invalid.
-fn on_error(reader: &mut Reader<'_>, fields: &Fields<'_>, policy: &mut Option<OnError>) -> bool {
+fn on_error(reader: &mut RuleFileReader<'_>, fields: &Fields<'_>, policy: &mut Option<OnError>) -> bool {
     let Some(node) = fields.get("on_error") else { return true };
     let Some(text) = reader.text(node, "on_error") else { return false };
     let Some((_, chosen)) = OnError::CHOICES.iter().find(|(name, _)| *name == text) else {
@@ -105,7 +108,7 @@ fn on_error(reader: &mut Reader<'_>, fields: &Fields<'_>, policy: &mut Option<On
 
 /// Reads a mesh option of the limit into `whole`, the value of its rule; returns false if it is invalid.
 fn shared<T: Copy + PartialEq>(
-    reader: &mut Reader<'_>,
+    reader: &mut RuleFileReader<'_>,
     fields: &Fields<'_>,
     key: &str,
     choices: &[(&str, T)],
@@ -128,7 +131,7 @@ fn shared<T: Copy + PartialEq>(
     true
 }
 
-fn names(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<(Option<String>, Vec<String>)> {
+fn names(reader: &mut RuleFileReader<'_>, fields: &Fields<'_>) -> Option<(Option<String>, Vec<String>)> {
     let name = Some(reader.optional_text(fields, "name")?).filter(|name| !name.is_empty());
     let mut others = Vec::new();
     let items = fields.get("replaces").map_or(&[][..], |node| reader.items(node, "replaces"));
@@ -150,7 +153,7 @@ fn names(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<(Option<String>
     Some((name, others))
 }
 
-fn budget(reader: &mut Reader<'_>, node: &SpannedValue, fields: &Fields<'_>) -> Option<Budget> {
+fn budget(reader: &mut RuleFileReader<'_>, node: &SpannedValue, fields: &Fields<'_>) -> Option<Budget> {
     if reader.flag(fields, "unlimited") {
         if let Some(unit) = fields.get("unit") {
             let cause = "an unlimited rule has no unit";
@@ -185,19 +188,19 @@ fn budget(reader: &mut Reader<'_>, node: &SpannedValue, fields: &Fields<'_>) -> 
         }
     };
     let limit = match algorithm {
-        Algorithm::TokenBucket => {
+        AlgorithmKind::TokenBucket => {
             Rate::new(requests, period).map_err(|error| ("requests_per_unit", error)).and_then(|rate| {
                 Limit::token_bucket(rate, burst.unwrap_or(requests)).map_err(|error| ("burst", error))
             })
         }
-        Algorithm::FixedWindow | Algorithm::SlidingWindow if burst.is_some() => {
+        AlgorithmKind::FixedWindow | AlgorithmKind::SlidingWindow if burst.is_some() => {
             let cause = "`burst` is for `algorithm: token_bucket`, and this limit is a window";
             let remedy = "leave `burst` out, or add `algorithm: token_bucket`";
             reader.problem(Some(place("burst")), cause, remedy);
             return None;
         }
-        Algorithm::FixedWindow => Ok(Limit::fixed_window(requests, period)),
-        Algorithm::SlidingWindow => Ok(Limit::sliding_window(requests, period)),
+        AlgorithmKind::FixedWindow => Ok(Limit::fixed_window(requests, period)),
+        AlgorithmKind::SlidingWindow => Ok(Limit::sliding_window(requests, period)),
     };
     match limit {
         Ok(limit) => Some(Budget::Limits(vec![limit])),
@@ -217,7 +220,7 @@ fn multiplied(error: LimitError) -> (String, &'static str) {
     }
 }
 
-fn unit(reader: &mut Reader<'_>, node: &SpannedValue, fields: &Fields<'_>) -> Option<Period> {
+fn unit(reader: &mut RuleFileReader<'_>, node: &SpannedValue, fields: &Fields<'_>) -> Option<Period> {
     let remedy = format!("one of: {}", UNITS.map(|(name, _)| name).join(", "));
     let Some(unit) = fields.get("unit") else {
         reader.problem(Some(node.span.clone()), "the limit has no `unit`", remedy);
@@ -232,8 +235,8 @@ fn unit(reader: &mut Reader<'_>, node: &SpannedValue, fields: &Fields<'_>) -> Op
 }
 
 /// An unknown algorithm is an error; it never falls back: docs/decisions/004.
-fn algorithm(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Algorithm> {
-    let Some(node) = fields.get("algorithm") else { return Some(Algorithm::FixedWindow) };
+fn algorithm(reader: &mut RuleFileReader<'_>, fields: &Fields<'_>) -> Option<AlgorithmKind> {
+    let Some(node) = fields.get("algorithm") else { return Some(AlgorithmKind::FixedWindow) };
     let text = reader.text(node, "algorithm")?;
     let known = ALGORITHMS.iter().find(|(name, _)| *name == text);
     if known.is_none() {

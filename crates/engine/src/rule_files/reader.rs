@@ -1,7 +1,7 @@
 //! Typed access to a parsed rule file: a value of the right kind, or a problem with its place.
 
 use super::rule_file::home_of;
-use crate::ruleset::Place;
+use crate::ruleset::RulePlace;
 use hivemind_config::document::{SpannedValue, Value};
 use hivemind_config::problem::{Problem, SourceText};
 use hivemind_config::spelling::{is_falsy, is_truthy, remedy_for_unknown};
@@ -18,7 +18,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Walks a document and collects its problems.
-pub(super) struct Reader<'a> {
+pub(super) struct RuleFileReader<'a> {
     source: &'a Arc<SourceText>,
     problems: &'a mut Vec<Problem>,
     file: Arc<str>,
@@ -26,7 +26,7 @@ pub(super) struct Reader<'a> {
     line: (usize, usize),
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RuleFileReader<'a> {
     pub(super) fn new(source: &'a Arc<SourceText>, problems: &'a mut Vec<Problem>) -> Self {
         Self { source, problems, file: source.name.as_str().into(), line: (0, 1) }
     }
@@ -83,11 +83,11 @@ impl<'a> Reader<'a> {
     }
 
     /// The file and line of a place.
-    pub(super) fn place(&mut self, span: &Range<usize>) -> Place {
+    pub(super) fn place(&mut self, span: &Range<usize>) -> RulePlace {
         let (from, line) = if span.start < self.line.0 { (0, 1) } else { self.line };
         let between = self.source.text.get(from..span.start).unwrap_or_default();
         self.line = (span.start, line + between.matches('\n').count());
-        Place { file: Arc::clone(&self.file), line: self.line.1 }
+        RulePlace { file: Arc::clone(&self.file), line: self.line.1 }
     }
 
     fn unknown(&mut self, span: Range<usize>, key: &str, what: &str, known: &[&str]) {
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Like [`Reader::text`], but empty if the key is absent.
+    /// Like [`RuleFileReader::text`], but empty if the key is absent.
     pub(super) fn optional_text(&mut self, fields: &Fields<'_>, key: &str) -> Option<String> {
         fields.get(key).map_or_else(|| Some(String::new()), |node| self.text(node, key))
     }

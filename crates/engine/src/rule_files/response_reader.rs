@@ -1,7 +1,7 @@
 //! Reader of `response: {headers, request_headers, raw_body, quota}`, which a rule adds to its responses.
 
-use super::reader::Reader;
-use crate::ruleset::{Quota, Response};
+use super::reader::RuleFileReader;
+use crate::ruleset::{Quota, RuleResponse};
 use hivemind_config::document::{SpannedValue, Value};
 use std::time::Duration;
 
@@ -9,11 +9,13 @@ pub(super) const RESPONSE_KEYS: &[&str] = &["headers", "request_headers", "raw_b
 pub(super) const QUOTA_KEYS: &[&str] = &["id", "valid_for"];
 
 /// Reads the section; reports invalid parts and skips them.
-pub(super) fn read(reader: &mut Reader<'_>, node: &SpannedValue) -> Response {
-    let Some(fields) = reader.fields(node, "`response`", RESPONSE_KEYS) else { return Response::default() };
+pub(super) fn read(reader: &mut RuleFileReader<'_>, node: &SpannedValue) -> RuleResponse {
+    let Some(fields) = reader.fields(node, "`response`", RESPONSE_KEYS) else {
+        return RuleResponse::default();
+    };
     let mut headers = |key| fields.get(key).map(|node| headers(reader, node, key)).unwrap_or_default();
     let (for_client, for_upstream) = (headers("headers"), headers("request_headers"));
-    Response {
+    RuleResponse {
         headers: for_client,
         request_headers: for_upstream,
         raw_body: fields.get("raw_body").and_then(|node| reader.text(node, "raw_body")),
@@ -21,7 +23,7 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &SpannedValue) -> Response {
     }
 }
 
-fn headers(reader: &mut Reader<'_>, node: &SpannedValue, key: &str) -> Vec<(String, String)> {
+fn headers(reader: &mut RuleFileReader<'_>, node: &SpannedValue, key: &str) -> Vec<(String, String)> {
     let Value::Map(pairs) = &node.value else {
         let cause = format!("`{key}` is a map of header names and values, and this is {}", node.value.kind());
         reader.problem(Some(node.span.clone()), cause, format!("write `{key}: {{x-plan: gold}}`"));
@@ -45,7 +47,7 @@ fn headers(reader: &mut Reader<'_>, node: &SpannedValue, key: &str) -> Vec<(Stri
     headers
 }
 
-fn quota(reader: &mut Reader<'_>, node: &SpannedValue) -> Option<Quota> {
+fn quota(reader: &mut RuleFileReader<'_>, node: &SpannedValue) -> Option<Quota> {
     let fields = reader.fields(node, "`quota`", QUOTA_KEYS)?;
     let id = reader.optional_text(&fields, "id")?;
     let valid_for = match fields.get("valid_for") {
@@ -56,7 +58,7 @@ fn quota(reader: &mut Reader<'_>, node: &SpannedValue) -> Option<Quota> {
 }
 
 /// A duration such as `500ms`, `60s`, `5m`, `1h` or `1d`.
-fn duration(reader: &mut Reader<'_>, node: &SpannedValue, key: &str) -> Option<Duration> {
+fn duration(reader: &mut RuleFileReader<'_>, node: &SpannedValue, key: &str) -> Option<Duration> {
     let text = reader.text(node, key)?;
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);

@@ -7,7 +7,7 @@ mod page;
 mod page_types;
 
 use super::limit_reader;
-use super::reader::{Fields, Reader};
+use super::reader::{Fields, RuleFileReader};
 use super::response_reader;
 use crate::ruleset::{Extras, Ruleset, StatPart, StatPath, joined};
 use crate::storage::OnError;
@@ -63,7 +63,7 @@ pub(super) fn read(
             return None;
         }
     };
-    let mut reader = Reader::new(source, problems);
+    let mut reader = RuleFileReader::new(source, problems);
     let fields = reader.fields(&root, "a file of rules", FILE_KEYS)?;
     let domain = reader.optional_text(&fields, "domain")?;
     if domain.is_empty() {
@@ -108,7 +108,7 @@ impl Tree<'_> {
     }
 }
 
-impl Reader<'_> {
+impl RuleFileReader<'_> {
     fn descriptors(&mut self, node: &SpannedValue, tree: &mut Tree<'_>) {
         if tree.path.len() >= DEEPEST {
             let cause = format!("descriptors are nested deeper than {DEEPEST} levels");

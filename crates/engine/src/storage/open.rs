@@ -1,9 +1,9 @@
 //! Opens the configured storage, and reports the availability of the shared store.
 
-use super::changes::{Change, Changes};
-use super::settings::{RedisSection, StorageSection, Topology};
+use super::connection_changes::{Change, ConnectionChanges};
+use super::settings::{RedisSection, RedisTopology, StorageSection};
 use super::{OnError, SharedStore, Storage};
-use crate::blocks::Blocks;
+use crate::block_list::BlockList;
 use crate::health::Health;
 use crate::mesh::{MeshSection, RunningMesh};
 use crate::rate_limiting::RateLimiting;
@@ -25,7 +25,7 @@ use tokio::sync::watch;
 const WAITED_FOR: Duration = Duration::from_secs(2);
 
 /// The storage and the mesh node, if a mesh is configured.
-pub struct Opened {
+pub struct OpenedStorage {
     pub storage: Arc<Storage>,
     pub mesh: Option<Arc<RunningMesh>>,
 }
@@ -36,7 +36,7 @@ pub async fn open(
     section: &StorageSection,
     mesh: Option<&MeshSection>,
     health: &Arc<Health>,
-) -> anyhow::Result<Opened> {
+) -> anyhow::Result<OpenedStorage> {
     let memory =
         MemoryStore::new(StoreOptions { max_keys: limiting.max_keys.get(), idle_ttl: limiting.idle_ttl });
     if let Some(mesh) = mesh {
@@ -44,18 +44,18 @@ pub async fn open(
         // A mesh decides by itself about unreachable owners, so it is used from the start.
         let store = Arc::new(SharedStore::Mesh(mesh.store()));
         let storage = Storage::shared(store, memory, section.on_error);
-        let storage = storage.heeding(Blocks::on(mesh.board())).watching(limiting.shadow_mode);
+        let storage = storage.with_block_list(BlockList::on(mesh.board())).watching(limiting.shadow_mode);
         let storage = Arc::new(storage);
-        storage.meet();
+        storage.set_connected();
         mesh.look(health);
         tokio::spawn(Arc::clone(&mesh).keep_health(Arc::clone(health)));
-        return Ok(Opened { storage, mesh: Some(mesh) });
+        return Ok(OpenedStorage { storage, mesh: Some(mesh) });
     }
     let storage = match &section.redis {
         Some(redis) => open_redis(redis, memory, (section.on_error, limiting.shadow_mode), health).await?,
         None => Arc::new(Storage::in_memory(memory).watching(limiting.shadow_mode)),
     };
-    Ok(Opened { storage, mesh: None })
+    Ok(OpenedStorage { storage, mesh: None })
 }
 
 async fn open_redis(
@@ -71,10 +71,10 @@ async fn open_redis(
     let storage = Storage::shared(store, memory, on_error);
     let storage = Arc::new(storage.watching(shadow_mode));
     let known = availability.wait_for(|availability| *availability != Availability::Connecting);
-    let _ = tokio::time::timeout(WAITED_FOR, known).await; // `look` below reports the state after the wait.
-    let mut seen = Seen::new(&storage, health);
-    seen.look(&availability.borrow_and_update().clone());
-    tokio::spawn(follow(seen, availability));
+    let _ = tokio::time::timeout(WAITED_FOR, known).await; // `apply` below reports the state after the wait.
+    let mut monitor = StoreMonitor::new(&storage, health);
+    monitor.apply(&availability.borrow_and_update().clone());
+    tokio::spawn(monitor_store(monitor, availability));
     Ok(storage)
 }
 
@@ -88,13 +88,15 @@ fn options(redis: &RedisSection) -> anyhow::Result<RedisOptions> {
     let mut options = RedisOptions::default();
     options.nodes = redis.urls.iter().map(|url| url.as_str().to_owned()).collect();
     options.topology = match &redis.topology {
-        Topology::Single => hivemind_redis::Topology::Single,
-        Topology::Cluster => hivemind_redis::Topology::Cluster,
-        Topology::Sentinel { master_name, username, password_file } => hivemind_redis::Topology::Sentinel {
-            master_name: master_name.clone(),
-            username: username.clone(),
-            password: password("storage.redis.sentinel_password_file", password_file.as_deref())?,
-        },
+        RedisTopology::Single => hivemind_redis::Topology::Single,
+        RedisTopology::Cluster => hivemind_redis::Topology::Cluster,
+        RedisTopology::Sentinel { master_name, username, password_file } => {
+            hivemind_redis::Topology::Sentinel {
+                master_name: master_name.clone(),
+                username: username.clone(),
+                password: password("storage.redis.sentinel_password_file", password_file.as_deref())?,
+            }
+        }
     };
     options.username.clone_from(&redis.username);
     options.password = password("storage.redis.password_file", redis.password_file.as_deref())?;
@@ -117,81 +119,81 @@ fn options(redis: &RedisSection) -> anyhow::Result<RedisOptions> {
 }
 
 /// The last known state of the shared store.
-struct Seen {
+struct StoreMonitor {
     storage: Arc<Storage>,
     health: Arc<Health>,
     clock: SystemClock,
     /// Why it is unavailable, if it is.
     away: Option<String>,
     /// Log throttle for changes after the first connection.
-    changes: Changes,
-    is_told_missing: bool,
+    changes: ConnectionChanges,
+    is_missing_logged: bool,
 }
 
-async fn follow(mut seen: Seen, mut availability: watch::Receiver<Availability>) {
+async fn monitor_store(mut monitor: StoreMonitor, mut availability: watch::Receiver<Availability>) {
     loop {
-        let untold_for = seen.changes.wait(seen.clock.now()).unwrap_or(Duration::MAX);
-        match tokio::time::timeout(untold_for, availability.changed()).await {
+        let unlogged_for = monitor.changes.wait(monitor.clock.now()).unwrap_or(Duration::MAX);
+        match tokio::time::timeout(unlogged_for, availability.changed()).await {
             Ok(Ok(())) => {
                 let now = availability.borrow_and_update().clone();
-                seen.look(&now);
+                monitor.apply(&now);
             }
             Ok(Err(_)) => return,
-            Err(_) => seen.tell(),
+            Err(_) => monitor.log_change(),
         }
     }
 }
 
-impl Seen {
+impl StoreMonitor {
     fn new(storage: &Arc<Storage>, health: &Arc<Health>) -> Self {
         Self {
             storage: Arc::clone(storage),
             health: Arc::clone(health),
             clock: SystemClock,
             away: None,
-            changes: Changes::default(),
-            is_told_missing: false,
+            changes: ConnectionChanges::default(),
+            is_missing_logged: false,
         }
     }
 
     /// Records the state, so that an unavailable store is not called, and logs a change.
-    fn look(&mut self, now: &Availability) {
+    fn apply(&mut self, now: &Availability) {
         self.away = match now {
             Availability::Up => None,
             Availability::Down { reason } => Some(reason.to_string()),
             _ => Some("no response yet".to_owned()),
         };
-        let met_before = self.storage.is_met();
+        let was_connected = self.storage.was_connected();
         match &self.away {
             None => {
-                self.storage.meet();
-                self.health.store_is(None);
+                self.storage.set_connected();
+                self.health.set_store_problem(None);
                 self.changes.back();
-                if !met_before {
+                if !was_connected {
                     tracing::info!("shared store connected; all nodes share their limits");
                 }
             }
-            Some(reason) if met_before => {
-                self.storage.lose(reason.clone());
+            Some(reason) if was_connected => {
+                self.storage.set_lost(reason.clone());
                 let policies = "rules decide by `on_error`";
-                self.health.store_is(Some(format!("shared store lost: {reason}; {policies}")));
+                self.health.set_store_problem(Some(format!("shared store lost: {reason}; {policies}")));
                 self.changes.lost();
             }
             Some(reason) => {
                 let alone = "counting locally until it connects";
-                self.health.store_is(Some(format!("shared store unreachable: {reason}; {alone}")));
-                if !std::mem::replace(&mut self.is_told_missing, true) {
+                self.health.set_store_problem(Some(format!("shared store unreachable: {reason}; {alone}")));
+                if !std::mem::replace(&mut self.is_missing_logged, true) {
                     tracing::warn!("shared store unreachable: {reason}; {alone}");
                 }
             }
         }
-        self.tell();
+        self.log_change();
     }
 
     /// Logs a change, if the interval has passed.
-    fn tell(&mut self) {
+    fn log_change(&mut self) {
         let reason = self.away.as_deref().unwrap_or_default();
-        match self.changes.tell(self.clock.now()) {
+        match self.changes.take_change(self.clock.now()) {
             None => {}
             Some(Change::Back) => tracing::info!("shared store reconnected; all nodes share their limits"),
             Some(Change::Lost { flapped: 0 }) => {

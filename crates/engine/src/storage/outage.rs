@@ -17,7 +17,7 @@ pub(super) struct Outage {
     local: AtomicU64,
     start: AtomicU64,
     /// Number of requests since the last warning.
-    untold: AtomicU64,
+    unlogged: AtomicU64,
     warned_at: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl Outage {
 
     /// Logs a warning for this request, unless the interval has not passed.
     pub(super) fn warn(&self, error: &StoreError, now: Timestamp) {
-        if let Some(requests) = self.untold_at(now) {
+        if let Some(requests) = self.unlogged_at(now) {
             let were = if requests == 1 { "request was" } else { "requests were" };
             tracing::warn!(
                 requests,
@@ -57,8 +57,8 @@ impl Outage {
     }
 
     /// Counts one more request. Returns the number to log if the interval has passed.
-    fn untold_at(&self, now: Timestamp) -> Option<u64> {
-        self.untold.fetch_add(1, Ordering::Relaxed);
+    fn unlogged_at(&self, now: Timestamp) -> Option<u64> {
+        self.unlogged.fetch_add(1, Ordering::Relaxed);
         let warned_at = self.warned_at.load(Ordering::Relaxed);
         // Absolute difference: after the clock was set back, logging must not pause until it has caught up.
         let apart = Duration::from_nanos(now.as_nanos().abs_diff(warned_at));
@@ -67,7 +67,7 @@ impl Outage {
         let order = Ordering::Relaxed;
         let warns =
             is_due && self.warned_at.compare_exchange(warned_at, now.as_nanos(), order, order).is_ok();
-        warns.then(|| self.untold.swap(0, Ordering::Relaxed))
+        warns.then(|| self.unlogged.swap(0, Ordering::Relaxed))
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
             (59, None),
             (60, Some(2)),
         ] {
-            assert_eq!(outage.untold_at(Timestamp::from_millis(at_s * 1_000)), expected, "at {at_s} s");
+            assert_eq!(outage.unlogged_at(Timestamp::from_millis(at_s * 1_000)), expected, "at {at_s} s");
         }
     }
 }

@@ -1,24 +1,24 @@
 //! Local counters with the block list, for frontends that decide without a shared store. While nothing is blocked,
 //! the block list costs reading one number.
 
-use super::screened::Screened;
-use crate::blocks::Blocks;
+use super::blocked_batch::BlockedBatch;
+use crate::block_list::BlockList;
 use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Verdicts};
 use std::sync::Arc;
 
 /// The counters of this process.
 pub(crate) struct OwnCounters {
     pub(super) memory: Arc<MemoryStore>,
-    pub(super) blocks: Arc<Blocks>,
+    pub(super) blocks: Arc<BlockList>,
 }
 
 impl LocalStore for OwnCounters {
     #[inline]
     fn decide_now(&self, batch: &[Charge<'_>], context: Context) -> Verdicts {
         if self.blocks.are_any(context.now)
-            && let Some(screened) = Screened::of(batch, &self.blocks, context.now)
+            && let Some(blocked) = BlockedBatch::of(batch, &self.blocks, context.now)
         {
-            return screened.refused(&self.memory.decide_now(&screened.others, context));
+            return blocked.refused(&self.memory.decide_now(&blocked.others, context));
         }
         self.memory.decide_now(batch, context)
     }

@@ -27,21 +27,21 @@ pub struct StorageSection {
 pub struct RedisSection {
     /// At least one.
     pub urls: Vec<RedisUrl>,
-    pub topology: Topology,
+    pub topology: RedisTopology,
     pub username: Option<String>,
     pub password_file: Option<PathBuf>,
-    pub tls: Tls,
+    pub tls: RedisTls,
     pub timeout: Duration,
     pub prefix: Prefix,
     /// Whether the clock of the Redis server is used, not that of this machine.
     pub server_clock: bool,
     pub over_cache: bool,
-    pub lease: Option<Lease>,
+    pub lease: Option<LeaseSection>,
 }
 
 /// Topology of the Redis servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Topology {
+pub enum RedisTopology {
     Single,
     Cluster,
     Sentinel { master_name: String, username: Option<String>, password_file: Option<PathBuf> },
@@ -49,7 +49,7 @@ pub enum Topology {
 
 /// TLS files. Without a CA, the system's CAs are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tls {
+pub struct RedisTls {
     pub ca: Option<PathBuf>,
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
@@ -57,7 +57,7 @@ pub struct Tls {
 
 /// How much of a budget a node leases at once, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
+pub struct LeaseSection {
     pub slice: NonZeroU32,
     pub longest: Duration,
 }
@@ -65,23 +65,27 @@ pub struct Lease {
 const SLICE: NonZeroU32 = NonZeroU32::new(10).unwrap();
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum StorageKind {
     Memory,
     Mesh,
     Redis,
 }
 
-const KINDS: &[(&str, Kind)] = &[("memory", Kind::Memory), ("mesh", Kind::Mesh), ("redis", Kind::Redis)];
+const KINDS: &[(&str, StorageKind)] =
+    &[("memory", StorageKind::Memory), ("mesh", StorageKind::Mesh), ("redis", StorageKind::Redis)];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum TopologyKind {
     Single,
     Cluster,
     Sentinel,
 }
 
-const SHAPES: &[(&str, Shape)] =
-    &[("single", Shape::Single), ("cluster", Shape::Cluster), ("sentinel", Shape::Sentinel)];
+const SHAPES: &[(&str, TopologyKind)] = &[
+    ("single", TopologyKind::Single),
+    ("cluster", TopologyKind::Cluster),
+    ("sentinel", TopologyKind::Sentinel),
+];
 /// Maximum delay of a mesh tick on a busy machine.
 const SLOW_TICK: Duration = Duration::from_secs(1);
 /// The prefix is part of each key and of each command.
@@ -103,28 +107,31 @@ impl StorageSection {
 
 /// Also returns whether limits are shared by a mesh, which has its own section.
 pub fn read(mut section: Section<'_, '_>) -> (StorageSection, bool) {
-    let kind = section.choice("kind", KINDS).unwrap_or(Kind::Memory);
+    let kind = section.choice("kind", KINDS).unwrap_or(StorageKind::Memory);
     let on_error = section.choice("on_error", OnError::CHOICES).unwrap_or_default();
     let redis = redis(section.section("redis"));
-    if kind != Kind::Redis && section.has("redis") {
-        let kind = if kind == Kind::Mesh { "mesh" } else { "memory" };
+    if kind != StorageKind::Redis && section.has("redis") {
+        let kind = if kind == StorageKind::Mesh { "mesh" } else { "memory" };
         let cause = format!("`storage.redis` has no effect while `storage.kind` is `{kind}`");
         section.warn("redis", cause, "set `kind: redis`, or remove `storage.redis`");
     }
-    if kind == Kind::Mesh && section.has("on_error") {
+    if kind == StorageKind::Mesh && section.has("on_error") {
         let cause = "`storage.on_error` has no effect with a mesh, which has no external store".to_owned();
         section.warn("on_error", cause, "remove it; `mesh.on_unreachable` is the corresponding setting");
     }
-    if kind == Kind::Redis && redis.urls.is_empty() && !section.section("redis").has("url") {
+    if kind == StorageKind::Redis && redis.urls.is_empty() && !section.section("redis").has("url") {
         let cause = "`storage.kind: redis` needs the URL of a Redis server".to_owned();
         section.refuse("kind", cause, "add `redis: {url: redis://127.0.0.1:6379}`");
     }
-    (StorageSection { redis: (kind == Kind::Redis).then_some(redis), on_error }, kind == Kind::Mesh)
+    (
+        StorageSection { redis: (kind == StorageKind::Redis).then_some(redis), on_error },
+        kind == StorageKind::Mesh,
+    )
 }
 
 fn redis(mut section: Section<'_, '_>) -> RedisSection {
     let urls = section.one_or_list("url", &REDIS_URL);
-    let shape = section.choice("topology", SHAPES).unwrap_or(Shape::Single);
+    let shape = section.choice("topology", SHAPES).unwrap_or(TopologyKind::Single);
     let master_name = section.read("master_name", &WORD);
     let of_sentinels =
         (section.read("sentinel_username", &WORD), section.read("sentinel_password_file", &PATH));
@@ -132,21 +139,21 @@ fn redis(mut section: Section<'_, '_>) -> RedisSection {
     let password_file = section.read("password_file", &PATH);
     check_urls(&mut section, &urls, shape, password_file.is_some());
     let topology = match (shape, master_name) {
-        (Shape::Single, None) => Topology::Single,
-        (Shape::Cluster, None) => Topology::Cluster,
-        (Shape::Sentinel, Some(master_name)) => {
+        (TopologyKind::Single, None) => RedisTopology::Single,
+        (TopologyKind::Cluster, None) => RedisTopology::Cluster,
+        (TopologyKind::Sentinel, Some(master_name)) => {
             let (username, password_file) = of_sentinels;
-            Topology::Sentinel { master_name, username, password_file }
+            RedisTopology::Sentinel { master_name, username, password_file }
         }
-        (Shape::Sentinel, None) => {
+        (TopologyKind::Sentinel, None) => {
             let cause = "`topology: sentinel` needs the name of the master".to_owned();
             section.refuse("topology", cause, "add `master_name: mymaster`, as the sentinels call it");
-            Topology::Single
+            RedisTopology::Single
         }
-        (Shape::Single | Shape::Cluster, Some(_)) => {
+        (TopologyKind::Single | TopologyKind::Cluster, Some(_)) => {
             let cause = "`storage.redis.master_name` is for `topology: sentinel`".to_owned();
             section.refuse("master_name", cause, "leave it out, or add `topology: sentinel`");
-            Topology::Single
+            RedisTopology::Single
         }
     };
     let tls = tls(&mut section, &urls);
@@ -170,8 +177,13 @@ fn redis(mut section: Section<'_, '_>) -> RedisSection {
     }
 }
 
-fn check_urls(section: &mut Section<'_, '_>, urls: &[RedisUrl], shape: Shape, has_password_file: bool) {
-    if shape == Shape::Single && urls.len() > 1 {
+fn check_urls(
+    section: &mut Section<'_, '_>,
+    urls: &[RedisUrl],
+    shape: TopologyKind,
+    has_password_file: bool,
+) {
+    if shape == TopologyKind::Single && urls.len() > 1 {
         let cause = "several `storage.redis.url` are for `topology: cluster` or `sentinel`".to_owned();
         section.refuse_hidden("url", cause, "name one server, or add the topology");
     }
@@ -179,7 +191,7 @@ fn check_urls(section: &mut Section<'_, '_>, urls: &[RedisUrl], shape: Shape, ha
         let cause = format!("`storage.redis.url` has more than {MOST_URLS} servers");
         section.refuse_hidden("url", cause, "a few are enough: they know the others");
     }
-    if shape != Shape::Single && urls.iter().any(RedisUrl::is_unix_socket) {
+    if shape != TopologyKind::Single && urls.iter().any(RedisUrl::is_unix_socket) {
         let cause = "a cluster or a sentinel cannot be reached by a Unix socket".to_owned();
         section.refuse_hidden("url", cause, "write `redis://host:port`, or `topology: single`");
     }
@@ -200,10 +212,10 @@ fn check_urls(section: &mut Section<'_, '_>, urls: &[RedisUrl], shape: Shape, ha
     }
 }
 
-fn tls(section: &mut Section<'_, '_>, urls: &[RedisUrl]) -> Tls {
+fn tls(section: &mut Section<'_, '_>, urls: &[RedisUrl]) -> RedisTls {
     let mut files = section.section("tls");
     let mut file = |key: &str| files.read(key, &PATH);
-    let tls = Tls { ca: file("ca"), cert: file("cert"), key: file("key") };
+    let tls = RedisTls { ca: file("ca"), cert: file("cert"), key: file("key") };
     for (has, other) in [("cert", "key"), ("key", "cert")] {
         if files.has(has) && !files.has(other) {
             let cause = format!("`storage.redis.tls.{has}` needs `{other}`");
@@ -232,9 +244,9 @@ fn prefix(section: &mut Section<'_, '_>) -> Prefix {
     })
 }
 
-fn lease(mut section: Section<'_, '_>) -> Option<Lease> {
+fn lease(mut section: Section<'_, '_>) -> Option<LeaseSection> {
     let enabled = section.read("enabled", &FLAG).unwrap_or(false);
     let slice = section.read("slice", &AMOUNT).unwrap_or(SLICE);
     let longest = section.read("longest_ms", &MILLIS).unwrap_or(Duration::from_millis(100));
-    enabled.then_some(Lease { slice, longest })
+    enabled.then_some(LeaseSection { slice, longest })
 }

@@ -1,6 +1,6 @@
 //! Enum of the stores that nodes can share. Dispatch is a branch without allocation.
 
-use super::operated::Seen;
+use super::counter_access::CounterStatus;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdict, Verdicts};
 use hivemind_mesh::Sight;
 use hivemind_mesh_net::PeerStore;
@@ -19,11 +19,16 @@ pub enum SharedStore {
 
 impl SharedStore {
     /// Reads counters for an operator. The result comes from the owner of the counters, or is an error.
-    pub(super) async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Seen>, StoreError> {
+    pub(super) async fn look(
+        &self,
+        batch: &[Charge<'_>],
+        context: Context,
+    ) -> Result<Vec<CounterStatus>, StoreError> {
         match self {
             Self::Redis(store) => {
                 let verdicts = store.decide(batch, context).await?;
-                let seen = |verdict: &Verdict| Seen { verdict: *verdict, holding: None, is_crowded: false };
+                let seen =
+                    |verdict: &Verdict| CounterStatus { verdict: *verdict, holding: None, is_crowded: false };
                 Ok(verdicts.each().iter().map(seen).collect())
             }
             Self::Mesh(store) => {
@@ -40,7 +45,8 @@ impl SharedStore {
                     sights = store.look(batch, Context { now: later, ..context }).await.unwrap_or(sights);
                 }
                 let sights = sights.into_iter();
-                let seen = |Sight { verdict, holding, .. }| Seen { verdict, holding, is_crowded: false };
+                let seen =
+                    |Sight { verdict, holding, .. }| CounterStatus { verdict, holding, is_crowded: false };
                 Ok(sights.map(seen).collect())
             }
         }

@@ -65,7 +65,7 @@ impl Setup {
 
     fn with(on_error: OnError, on_refusal: OnRefusal) -> Self {
         let setup = Self::before(on_error, on_refusal);
-        setup.storage.meet();
+        setup.storage.set_connected();
         setup
     }
 
@@ -217,10 +217,10 @@ async fn fallback_grants_no_quota() {
     let setup = Setup::new(OnError::Open);
     for key in ["granted_open", "granted_local"] {
         assert_eq!(setup.granted(key).await, None, "{key}: the store fails");
-        setup.storage.lose("no route".into());
+        setup.storage.set_lost("no route".into());
         assert_eq!(setup.granted(key).await, None, "{key}: it is known to be unavailable");
         setup.breaks(false);
-        setup.storage.meet();
+        setup.storage.set_connected();
         assert_eq!(setup.granted(key).await, Some(1), "{key}: it reconnected");
         setup.breaks(true);
     }
@@ -228,7 +228,7 @@ async fn fallback_grants_no_quota() {
     assert_eq!(unmet.granted("granted_open").await, None, "it was never connected");
 }
 
-// Seen failing on: `is_met` true from the start.
+// Seen failing on: `was_connected` true from the start.
 #[tokio::test]
 async fn node_decides_locally_before_the_first_connection() {
     let setup = Setup::new(OnError::Closed);
@@ -245,7 +245,7 @@ async fn node_decides_locally_before_the_first_connection() {
         assert_eq!(decided.committed, passes);
     }
     assert_eq!(storage.fallbacks(), Fallbacks { start: 3, ..Fallbacks::default() });
-    storage.meet();
+    storage.set_connected();
     assert!(storage.try_decide(&[charge], Context::at(NOW)).is_none());
     let lost = storage.decide(&[charge], Context::at(NOW)).await;
     assert!(matches!(lost, Err(StoreError::Unreachable { .. })), "{lost:?}");
@@ -268,10 +268,10 @@ async fn request_does_not_wait_for_a_lost_store() {
     };
     let at_once = || setup.service.decide_at_once(&asked, None, |answer| answer.overall);
     assert_eq!(at_once(), None, "the store may still respond");
-    setup.storage.lose("no route".into());
+    setup.storage.set_lost("no route".into());
     assert_eq!(at_once(), Some(Code::OverLimit));
     setup.breaks(false);
-    setup.storage.meet();
+    setup.storage.set_connected();
     assert_eq!(at_once(), None);
     assert_eq!(setup.ask("plain").await, outcome(true, "OK 1"));
 }

@@ -2,13 +2,13 @@
 
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::{self as response, rate_limit::Unit};
 use hivemind_core::Period;
-use hivemind_engine::service::{Answer, Code, CurrentLimit, Grant, Status};
+use hivemind_engine::service::{Code, CurrentLimit, DecisionResponse, Grant, Status};
 use prost::Message;
 use prost_types::{ListValue, Struct, Value, value::Kind};
 use smallvec::SmallVec;
 
 /// Appends the message.
-pub(super) fn write(answer: &Answer<'_>, out: &mut Vec<u8>) {
+pub(super) fn write(answer: &DecisionResponse<'_>, out: &mut Vec<u8>) {
     number(1, code(answer.overall), out);
     for status in &answer.statuses {
         nested(2, out, |out| write_status(status, out));

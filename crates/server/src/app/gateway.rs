@@ -135,7 +135,7 @@ pub(super) async fn start(
     let mut renewal = None;
     if let (Some(acme), Some(certificates)) = (acme, &certificates) {
         let health = Arc::clone(&shared.health);
-        let report = Box::new(move |problem| health.acme_is(problem));
+        let report = Box::new(move |problem| health.set_acme_problem(problem));
         renewal = Some(Renewal::new(acme, Arc::clone(certificates), report)?);
     }
     accepting.spawn(server.serve(shutdown.for_listener()));

@@ -6,7 +6,7 @@ use crate::settings::Settings;
 use anyhow::Context;
 use hivemind_admin::Reach;
 use hivemind_core::{Clock, SystemClock};
-use hivemind_engine::health::Parts;
+use hivemind_engine::health::ConfiguredComponents;
 use hivemind_tls::access::Access;
 use hivemind_tls::security::Security;
 use hivemind_tls::{PortFiles, PortTls, Protocol};
@@ -42,9 +42,9 @@ impl PortAccess {
     }
 
     /// The components that report health.
-    pub(super) fn parts(&self, settings: &Settings) -> Parts {
+    pub(super) fn parts(&self, settings: &Settings) -> ConfiguredComponents {
         let of_gateway = settings.gateway.as_ref().is_some_and(|gateway| gateway.front.tls.is_some());
-        Parts {
+        ConfiguredComponents {
             mesh: settings.mesh.is_some(),
             certificates: of_gateway || settings.mesh.is_some() || !self.ports().is_empty(),
             keys: self.access.is_asked_for(),

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use hivemind_core::{Clock, SystemClock};
-use hivemind_engine::mesh::certs::{Authority, Term};
+use hivemind_engine::mesh::certs::{CertificateAuthority, Term};
 use hivemind_engine::mesh::name::CertifiedName;
 use hivemind_tls::format_time;
 use std::io::Write;
@@ -119,7 +119,7 @@ impl Certs {
 impl Ca {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let term = Term { now: SystemClock.now(), days: self.days.0 };
-        Authority::make(&self.out, term, self.force)?;
+        CertificateAuthority::make(&self.out, term, self.force)?;
         let mut out = std::io::stdout().lock();
         let folder = self.out.display();
         written(&mut out, &self.out, "ca.crt", "the CA; every node needs it")?;
@@ -137,7 +137,7 @@ impl Ca {
 impl Node {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let now = SystemClock.now();
-        let authority = Authority::open(&self.ca, now)?;
+        let authority = CertificateAuthority::open(&self.ca, now)?;
         let issued = authority.issue(&self.name, &self.out, Term { now, days: self.days.0 }, self.force)?;
         let mut out = std::io::stdout().lock();
         let folder = self.out.display();

@@ -3,7 +3,7 @@
 use super::entries::entries;
 use crate::demo::demo_rules;
 use clap::Args;
-use hivemind_engine::explained::Explained;
+use hivemind_engine::explanation_text::ExplanationText;
 use hivemind_engine::rule_files::load_rules;
 use std::io::Write;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ impl Explain {
             writeln!(std::io::stderr(), "{warning}\n")?;
         }
         let entries = entries(&self.entries)?;
-        let explained = Explained::new(&loaded.ruleset, &self.domain, &entries);
+        let explained = ExplanationText::new(&loaded.ruleset, &self.domain, &entries);
         write!(std::io::stdout(), "{explained}")?;
         Ok(ExitCode::SUCCESS)
     }

@@ -5,7 +5,9 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use hivemind_core::Rules;
 use hivemind_core::store::OnRefusal;
-use hivemind_engine::replay::{AccessLog, Both, Comparison, Engine, Lines, Recorded, Summary, Taken};
+use hivemind_engine::replay::{
+    AccessLogReader, Both, Comparison, Engine, InputLines, RecordedRequest, ReplayDecision, Summary,
+};
 use hivemind_engine::rule_files::load_rules;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -81,8 +83,8 @@ pub(super) struct Replay {
     summary: bool,
 
     /// What to do with a line that cannot be read: stop, or report it and continue
-    #[arg(long, value_enum, default_value_t = Malformed::Stop)]
-    malformed: Malformed,
+    #[arg(long, value_enum, default_value_t = OnMalformed::Stop)]
+    malformed: OnMalformed,
 
     /// Which limits record a refused request, like `rate_limiting.on_refusal` of the service
     #[arg(long, value_enum, default_value_t = Refusal::Refusing)]
@@ -102,7 +104,7 @@ enum Format {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Malformed {
+enum OnMalformed {
     Stop,
     Skip,
 }
@@ -136,7 +138,7 @@ impl Replay {
         let rules = self.load(self.rules.as_deref())?;
         let reader = self.reader(&rules)?;
         let mut course = self.course(rules)?;
-        let mut lines = Lines::new(self.input()?);
+        let mut lines = InputLines::new(self.input()?);
         let mut output = BufWriter::new(io::stdout().lock());
         let mut skipped = 0_u64;
         while let Some(line) = lines.next_line().with_context(|| format!("reading {}", self.input_name()))? {
@@ -145,7 +147,7 @@ impl Replay {
                 Ok(recorded) => recorded,
                 Err(malformed) => {
                     let place = format!("{}:{}: {malformed}", self.input_name(), line.number);
-                    if self.malformed == Malformed::Stop {
+                    if self.malformed == OnMalformed::Stop {
                         output.flush()?;
                         bail!("{place}; use `--malformed skip` to continue after such lines");
                     }
@@ -205,7 +207,7 @@ impl Replay {
                 bail!("the rules have {} domains; choose one with --domain", several.len())
             }
         };
-        Ok(Reader::Combined(AccessLog::new(domain, &self.entries)?))
+        Ok(Reader::Combined(AccessLogReader::new(domain, &self.entries)?))
     }
 
     fn input(&self) -> anyhow::Result<Box<dyn BufRead>> {
@@ -246,7 +248,7 @@ enum Course {
 }
 
 impl Course {
-    fn take(&mut self, recorded: &Recorded<'_>, output: &mut impl Write) -> io::Result<()> {
+    fn take(&mut self, recorded: &RecordedRequest<'_>, output: &mut impl Write) -> io::Result<()> {
         match self {
             Self::Decisions(engine) => return write_decision(output, recorded, &engine.decide(recorded)),
             Self::Summed(engine, summary) => summary.add(recorded, &engine.decide(recorded)),
@@ -268,19 +270,23 @@ impl Course {
 
 enum Reader {
     Json,
-    Combined(AccessLog),
+    Combined(AccessLogReader),
 }
 
 impl Reader {
-    fn read<'a>(&'a self, line: &'a str) -> Result<Recorded<'a>, hivemind_engine::replay::Malformed> {
+    fn read<'a>(&'a self, line: &'a str) -> Result<RecordedRequest<'a>, hivemind_engine::replay::LineError> {
         match self {
-            Self::Json => Recorded::from_json(line),
+            Self::Json => RecordedRequest::from_json(line),
             Self::Combined(log) => log.read(line),
         }
     }
 }
 
-fn write_decision(output: &mut impl Write, recorded: &Recorded<'_>, taken: &Taken) -> io::Result<()> {
+fn write_decision(
+    output: &mut impl Write,
+    recorded: &RecordedRequest<'_>,
+    taken: &ReplayDecision,
+) -> io::Result<()> {
     #[derive(serde::Serialize)]
     struct Line {
         t_ms: u64,
@@ -288,7 +294,7 @@ fn write_decision(output: &mut impl Write, recorded: &Recorded<'_>, taken: &Take
         remaining: Option<u64>,
         retry_after_ms: Option<u64>,
     }
-    let &Taken { allow, remaining, retry_after_ms } = taken;
+    let &ReplayDecision { allow, remaining, retry_after_ms } = taken;
     serde_json::to_writer(&mut *output, &Line { t_ms: recorded.t_ms, allow, remaining, retry_after_ms })
         .map_err(io::Error::from)?;
     output.write_all(b"\n")

@@ -63,7 +63,7 @@ impl KeyFiles {
 
     fn tell(&self, lines: Vec<String>, errors: usize) {
         self.service.stats().access.file_errors.store(errors as u64, Ordering::Relaxed);
-        self.health.keys_are(lines);
+        self.health.set_key_problems(lines);
     }
 }
 

@@ -81,7 +81,7 @@ impl TlsFiles {
             let of_time = |warning: &Warning| !matches!(warning, Warning::Exposed { .. });
             lines.extend(self.warnings(now).iter().filter(|it| of_time(it)).map(ToString::to_string));
         }
-        self.health.certificates_are(lines);
+        self.health.set_certificate_problems(lines);
     }
 }
 

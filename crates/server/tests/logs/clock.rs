@@ -13,7 +13,7 @@ fn faketime() -> String {
     library.expect("libfaketime of Debian's package faketime").display().to_string()
 }
 
-async fn clock_is(admin: std::net::SocketAddr, state: &str) -> String {
+async fn set_clock_step(admin: std::net::SocketAddr, state: &str) -> String {
     let looked = async {
         loop {
             let message = json(&get(admin, "/readyz?verbose").await.body);
@@ -43,12 +43,12 @@ async fn wall_clock_step_is_in_log_and_readyz_while_serving() {
             .with("FAKETIME_DONT_FAKE_MONOTONIC", "1")
             .start()
             .await;
-        clock_is(server.admin, "ok").await;
+        set_clock_step(server.admin, "ok").await;
         server.ask("d", "many=x").await;
         put(&offset, step);
         let message = server.log.next("the wall clock").await;
         assert!(message.contains("WARN") && message.contains(word), "{message}");
-        let reason = clock_is(server.admin, "degraded").await;
+        let reason = set_clock_step(server.admin, "degraded").await;
         assert!(reason.contains(word), "{reason}");
         assert!(get(server.admin, "/readyz").await.body.contains("\nclock: the wall clock"));
         server.ask("d", "many=x").await;

@@ -4,7 +4,7 @@ use super::errors::Case;
 use super::{toml, warnings, with_variables, yaml};
 use hivemind_engine::storage::OnError;
 use hivemind_engine::storage::settings::RedisSection;
-use hivemind_engine::storage::settings::Topology;
+use hivemind_engine::storage::settings::RedisTopology;
 use hivemind_tls::{CertificateFiles, PortFiles};
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn redis_needs_only_a_url() {
     let redis = redis("storage: {kind: redis, redis: {url: 'redis://h:1'}}");
     let urls: Vec<_> = redis.urls.iter().map(hivemind_engine::storage::settings::RedisUrl::as_str).collect();
     assert_eq!(urls, ["redis://h:1"]);
-    assert_eq!(redis.topology, Topology::Single);
+    assert_eq!(redis.topology, RedisTopology::Single);
     assert_eq!((redis.username, redis.password_file), (None, None));
     assert_eq!(redis.timeout, Duration::from_millis(50));
     assert_eq!(redis.prefix, hivemind_redis::Prefix::default());
@@ -148,7 +148,7 @@ over_cache = false
     let redis = expected.storage.redis.unwrap();
     assert_eq!(
         redis.topology,
-        Topology::Sentinel { master_name: "mymaster".into(), username: None, password_file: None }
+        RedisTopology::Sentinel { master_name: "mymaster".into(), username: None, password_file: None }
     );
     assert_eq!(redis.urls.len(), 2);
     let one = with_variables("storage: {kind: redis}", &[("HIVEMIND_STORAGE__REDIS__URL", "redis://h")]);

@@ -1,6 +1,6 @@
 //! Readable name of a key. Memory stores only hashes, so operators name a key by its parts.
 
-use super::Posted;
+use super::StoredKeyName;
 use hivemind_core::Entry;
 use hivemind_core::store::Parts;
 use hivemind_telemetry::redact;
@@ -48,8 +48,8 @@ impl KeyName {
     }
 
     /// The form stored on the board.
-    pub fn posted(&self) -> Posted {
-        self.with_parts(Posted::of)
+    pub fn stored(&self) -> StoredKeyName {
+        self.with_parts(StoredKeyName::of)
     }
 
     /// The entries as the API reports them; credentials are hashed.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 /// State of one counter.
 #[derive(Debug)]
-pub struct Seen {
+pub struct CounterStatus {
     /// Of all nodes together, if they share it.
     pub verdict: Verdict,
     /// How the mesh's nodes share it.
@@ -20,12 +20,16 @@ pub struct Seen {
 
 impl Storage<SharedStore> {
     /// Reads counters from the store that owns them, without spending.
-    pub async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Seen>, StoreError> {
+    pub async fn look(
+        &self,
+        batch: &[Charge<'_>],
+        context: Context,
+    ) -> Result<Vec<CounterStatus>, StoreError> {
         if let Some(store) = self.keeper(batch) {
             return store.look(batch, context).await;
         }
         let verdicts = self.memory.decide_now(batch, context);
-        let seen = |(charge, verdict): (&Charge<'_>, &Verdict)| Seen {
+        let seen = |(charge, verdict): (&Charge<'_>, &Verdict)| CounterStatus {
             verdict: *verdict,
             holding: None,
             is_crowded: self.is_crowded(charge, context.now),
@@ -49,7 +53,7 @@ impl Storage<SharedStore> {
 
     /// The shared store, if it owns these counters.
     fn keeper(&self, batch: &[Charge<'_>]) -> Option<&SharedStore> {
-        let shared = self.shared.as_ref().filter(|shared| shared.is_met.load(Ordering::Relaxed));
+        let shared = self.shared.as_ref().filter(|shared| shared.was_connected.load(Ordering::Relaxed));
         shared.filter(|_| !batch.is_empty()).map(|shared| shared.store.as_ref())
     }
 }

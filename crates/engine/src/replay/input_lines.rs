@@ -1,28 +1,28 @@
 //! Line reader with constant memory for files of any size: a line that is too long is
 //! reported and skipped, not stored.
 
-use super::recorded::Malformed;
+use super::recorded_request::LineError;
 use std::io::{self, BufRead};
 
 /// Maximum length of a line.
 const LONGEST: usize = 1 << 20;
 
 /// One line of the input.
-pub struct Line<'a> {
+pub struct InputLine<'a> {
     /// Line number, from 1.
     pub number: u64,
-    pub text: Result<&'a str, Malformed>,
+    pub text: Result<&'a str, LineError>,
 }
 
 /// Reads line by line; skips empty lines.
-pub struct Lines<R> {
+pub struct InputLines<R> {
     input: R,
     number: u64,
     buffer: Vec<u8>,
     more_at_hand: bool,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> InputLines<R> {
     pub fn new(input: R) -> Self {
         Self { input, number: 0, buffer: Vec::new(), more_at_hand: false }
     }
@@ -32,7 +32,7 @@ impl<R: BufRead> Lines<R> {
         self.more_at_hand
     }
 
-    pub fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub fn next_line(&mut self) -> io::Result<Option<InputLine<'_>>> {
         loop {
             self.buffer.clear();
             let length = self.read_line()?;
@@ -42,11 +42,11 @@ impl<R: BufRead> Lines<R> {
             self.number += 1;
             if length > LONGEST || !self.buffer.trim_ascii().is_empty() {
                 let text = if length > LONGEST {
-                    Err(Malformed::TooLong { longest: LONGEST })
+                    Err(LineError::TooLong { longest: LONGEST })
                 } else {
-                    std::str::from_utf8(self.buffer.trim_ascii()).map_err(|_| Malformed::NotText)
+                    std::str::from_utf8(self.buffer.trim_ascii()).map_err(|_| LineError::NotText)
                 };
-                return Ok(Some(Line { number: self.number, text }));
+                return Ok(Some(InputLine { number: self.number, text }));
             }
         }
     }
@@ -78,23 +78,23 @@ impl<R: BufRead> Lines<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST, Lines, Malformed};
+    use super::{InputLines, LONGEST, LineError};
 
     #[test]
     fn line_numbers_match_editors_and_bad_lines_are_skipped() {
         let long = "x".repeat(LONGEST + 1);
         let text = [b"first\n\n  \nfourth\n".as_slice(), long.as_bytes(), b"\n\xff\nlast"].concat();
-        let mut lines = Lines::new(std::io::BufReader::with_capacity(7, text.as_slice()));
+        let mut lines = InputLines::new(std::io::BufReader::with_capacity(7, text.as_slice()));
         let mut seen = Vec::new();
         while let Some(line) = lines.next_line().unwrap() {
             seen.push((line.number, line.text.map(str::to_owned)));
         }
-        let too_long = Err(Malformed::TooLong { longest: LONGEST });
+        let too_long = Err(LineError::TooLong { longest: LONGEST });
         let expected = [
             (1, Ok("first".to_owned())),
             (4, Ok("fourth".to_owned())),
             (5, too_long),
-            (6, Err(Malformed::NotText)),
+            (6, Err(LineError::NotText)),
             (7, Ok("last".to_owned())),
         ];
         assert_eq!(seen, expected);

@@ -9,20 +9,20 @@ const CA_BEFORE: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// An approaching expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum ExpiryWarning {
     Certificate(Timestamp),
     Ca(Timestamp),
 }
 
 /// The expiry to report now. The CA comes first: its certificates end with it, and their renewal needs a new CA.
-pub(super) fn due(certificates: &Certificates, now: Timestamp) -> Option<Due> {
+pub(super) fn due(certificates: &Certificates, now: Timestamp) -> Option<ExpiryWarning> {
     if certificates.ca_until <= now.saturating_add(CA_BEFORE) {
-        return Some(Due::Ca(certificates.ca_until));
+        return Some(ExpiryWarning::Ca(certificates.ca_until));
     }
-    (certificates.renew_from <= now).then_some(Due::Certificate(certificates.own_until))
+    (certificates.renew_from <= now).then_some(ExpiryWarning::Certificate(certificates.own_until))
 }
 
-impl Due {
+impl ExpiryWarning {
     pub(super) fn description(self) -> String {
         match self {
             Self::Certificate(end) => {

@@ -2,14 +2,14 @@
 
 use super::{Code, CurrentLimit, Grant, Status};
 use crate::ruleset::{Extras, Quota};
-use crate::storage::Ruled;
+use crate::storage::StorageVerdicts;
 use hivemind_core::rules::{ResolvedRequest, RuleMatch};
 use hivemind_core::store::{Charge, Mode, Outcome, Verdict, Verdicts};
 use hivemind_core::{Rule, Timestamp};
 use std::time::Duration;
 
 /// A decision with the request and charges it was made for.
-pub(super) struct Decided<'r, 'a> {
+pub(super) struct BatchDecision<'r, 'a> {
     pub(super) resolved: &'r ResolvedRequest<'a>,
     pub(super) charges: &'r [Charge<'r>],
     pub(super) verdicts: Verdicts,
@@ -19,23 +19,23 @@ pub(super) struct Decided<'r, 'a> {
     pub(super) is_counted: bool,
 }
 
-impl<'r, 'a> Decided<'r, 'a> {
+impl<'r, 'a> BatchDecision<'r, 'a> {
     pub(super) fn of(
         resolved: &'r ResolvedRequest<'a>,
         charges: &'r [Charge<'r>],
-        Ruled { verdicts, blocked }: Ruled,
+        StorageVerdicts { verdicts, blocked }: StorageVerdicts,
         is_counted: bool,
     ) -> Self {
         Self { resolved, charges, verdicts, blocked, is_counted }
     }
 }
 
-impl Decided<'_, '_> {
+impl BatchDecision<'_, '_> {
     /// Whether a descriptor's key is blocked. Then even a shadow rule refuses.
     #[inline]
-    pub(super) fn is_blocked(&self, ruling: &RuleMatch<'_>) -> bool {
+    pub(super) fn is_blocked(&self, rule_match: &RuleMatch<'_>) -> bool {
         let Some(blocked) = &self.blocked else { return false };
-        blocked.get(ruling.charges.clone()).is_some_and(|its| its.contains(&true))
+        blocked.get(rule_match.charges.clone()).is_some_and(|its| its.contains(&true))
     }
 
     /// The quota to grant from. A fallback decision grants nothing: each node would grant the whole limit,
@@ -46,9 +46,9 @@ impl Decided<'_, '_> {
 
     /// The charge that determines a descriptor's status: the refusal with the longest wait,
     /// otherwise the charge with the least remaining.
-    pub(super) fn strictest(&self, ruling: &RuleMatch<'_>) -> Option<(&Charge<'_>, &Verdict)> {
-        let charges = self.charges.get(ruling.charges.clone())?;
-        let verdicts = self.verdicts.each().get(ruling.charges.clone())?;
+    pub(super) fn strictest(&self, rule_match: &RuleMatch<'_>) -> Option<(&Charge<'_>, &Verdict)> {
+        let charges = self.charges.get(rule_match.charges.clone())?;
+        let verdicts = self.verdicts.each().get(rule_match.charges.clone())?;
         charges.iter().zip(verdicts).min_by_key(|(_, verdict)| verdict.strictness())
     }
 }
@@ -56,14 +56,14 @@ impl Decided<'_, '_> {
 /// The status of one descriptor, from the strictest of its limits. Grants a part of `quota`. A refusal
 /// that is not enforced is reported as OK.
 pub(super) fn status_of<'r>(
-    ruling: &RuleMatch<'r>,
+    rule_match: &RuleMatch<'r>,
     strictest: Option<(&Charge<'_>, &Verdict)>,
     (quota, is_enforced): (Option<&'r Quota>, bool),
     now: Timestamp,
 ) -> Status<'r> {
     let Some((charge, verdict)) = strictest else {
         // An unlimited rule reports the largest number; without a match nothing remains to report.
-        return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
+        return Status::without_limit(if rule_match.rule.is_some() { u32::MAX } else { 0 });
     };
     let over = !verdict.is_admitted();
     let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
@@ -72,17 +72,17 @@ pub(super) fn status_of<'r>(
         code: if over && is_enforced { Code::OverLimit } else { Code::Ok },
         limit: Some(CurrentLimit {
             limit: *charge.limit,
-            all: ruling.rule.and_then(Rule::limits).unwrap_or_default(),
-            name: ruling.rule.and_then(|rule| rule.name.as_deref()).unwrap_or_default(),
+            all: rule_match.rule.and_then(Rule::limits).unwrap_or_default(),
+            name: rule_match.rule.and_then(|rule| rule.name.as_deref()).unwrap_or_default(),
         }),
         remaining,
-        reset_after: Some(told_wait(verdict)),
+        reset_after: Some(reported_wait(verdict)),
         grant: quota.and_then(|quota| grant(quota, remaining, now)),
     }
 }
 
 /// Time until a refused client may retry, or until an admitted client has its full budget again.
-fn told_wait(verdict: &Verdict) -> Duration {
+fn reported_wait(verdict: &Verdict) -> Duration {
     match verdict.outcome {
         Outcome::Refused { retry_after: Some(wait) } => wait,
         Outcome::Refused { retry_after: None } | Outcome::Admitted => verdict.reset_after,
@@ -90,8 +90,8 @@ fn told_wait(verdict: &Verdict) -> Duration {
 }
 
 /// Whether the rule itself is in shadow mode, regardless of the service's mode.
-pub(super) fn only_watches(ruling: &RuleMatch<'_>) -> bool {
-    ruling.rule.is_some_and(|rule| rule.mode == Mode::Shadow)
+pub(super) fn is_shadow(rule_match: &RuleMatch<'_>) -> bool {
+    rule_match.rule.is_some_and(|rule| rule.mode == Mode::Shadow)
 }
 
 /// Grants the remaining budget to a client that can spend it without further calls.

@@ -1,9 +1,9 @@
 //! The running mesh node of this service: starts it, announces the active rules, reports its health, and leaves the
 //! mesh before shutdown.
 
-use super::due::{Due, due, seconds};
-use super::matters::{alone, matters};
+use super::expiry_warning::{ExpiryWarning, due, seconds};
 use super::name::NodeName;
+use super::problems::{alone, problems};
 use super::section::MeshSection;
 use super::settings::settings;
 use super::{fingerprint, own_name, peers};
@@ -42,7 +42,7 @@ pub struct RunningMesh {
     /// Whether a later process uses its name.
     is_outdated: AtomicBool,
     /// Whether the CA's expiry was logged.
-    is_ca_told: AtomicBool,
+    is_ca_expiry_logged: AtomicBool,
     /// Serializes peer lists, because each visits every counter.
     listing: Arc<tokio::sync::Mutex<()>>,
     /// The allowance of each peer at the last summation.
@@ -67,7 +67,7 @@ impl RunningMesh {
             key,
             is_exposed: AtomicBool::default(),
             is_outdated: AtomicBool::default(),
-            is_ca_told: AtomicBool::default(),
+            is_ca_expiry_logged: AtomicBool::default(),
             listing: Arc::default(),
             held_last: Mutex::default(),
         };
@@ -122,7 +122,7 @@ impl RunningMesh {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         for look in 0_u32.. {
             ticks.tick().await;
-            health.mesh_is(self.mesh.is_ready() && !self.is_outdated.load(Ordering::Relaxed));
+            health.set_mesh_membership(self.mesh.is_ready() && !self.is_outdated.load(Ordering::Relaxed));
             if look % LOOKS == 0 {
                 self.look(&health);
                 self.look_at_key();
@@ -150,21 +150,21 @@ impl RunningMesh {
         // Peers ignore an outdated node, so it decides alone.
         let is_outdated = standing.outdated_by.is_some();
         self.is_outdated.store(is_outdated, Ordering::Relaxed);
-        health.mesh_is(is_ready && !is_outdated);
-        let mut matters = if is_ready { matters(&standing, self.staleness) } else { Vec::new() };
-        matters.extend(self.mesh.isolation().map(|isolation| alone(&isolation)));
-        health.mesh_matter_is((!matters.is_empty()).then(|| matters.join("; ")));
+        health.set_mesh_membership(is_ready && !is_outdated);
+        let mut problems = if is_ready { problems(&standing, self.staleness) } else { Vec::new() };
+        problems.extend(self.mesh.isolation().map(|isolation| alone(&isolation)));
+        health.set_mesh_problem((!problems.is_empty()).then(|| problems.join("; ")));
         let is_off = standing.is_outlier;
-        health.clock_among_peers_is(
+        health.set_clock_offset_problem(
             is_off.then(|| "peers agree that this node's clock is wrong; synchronize it".to_owned()),
         );
         let due = due(&self.mesh.certificates(), SystemClock.now());
-        let is_ca = matches!(due, Some(Due::Ca(_)));
-        if is_ca && !self.is_ca_told.swap(is_ca, Ordering::Relaxed) {
-            tracing::warn!("{}", due.map(Due::description).unwrap_or_default());
+        let is_ca = matches!(due, Some(ExpiryWarning::Ca(_)));
+        if is_ca && !self.is_ca_expiry_logged.swap(is_ca, Ordering::Relaxed) {
+            tracing::warn!("{}", due.map(ExpiryWarning::description).unwrap_or_default());
         }
-        self.is_ca_told.store(is_ca, Ordering::Relaxed);
-        health.mesh_certificate_is(due.map(Due::description));
+        self.is_ca_expiry_logged.store(is_ca, Ordering::Relaxed);
+        health.set_mesh_certificate_problem(due.map(ExpiryWarning::description));
     }
 
     /// Warns once if all users of this machine can read the private key, with which any of them could impersonate this node.

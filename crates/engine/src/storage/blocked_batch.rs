@@ -4,20 +4,20 @@
 //! not spent, even if windows count refusals (`on_refusal`), because a block does not exceed a limit. Refunds and
 //! debits are applied as usual.
 
-use crate::blocks::Blocks;
+use crate::block_list::BlockList;
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Charge, Op, Outcome, Parts, Verdict, Verdicts};
 use smallvec::SmallVec;
 use std::time::Duration;
 
 /// Verdicts, with the charges that were refused by the block list.
-pub struct Ruled {
+pub struct StorageVerdicts {
     pub verdicts: Verdicts,
     /// Which charges are blocked; none if no key of the batch is.
     pub blocked: Option<Box<[bool]>>,
 }
 
-impl From<Verdicts> for Ruled {
+impl From<Verdicts> for StorageVerdicts {
     #[inline]
     fn from(verdicts: Verdicts) -> Self {
         Self { verdicts, blocked: None }
@@ -25,18 +25,18 @@ impl From<Verdicts> for Ruled {
 }
 
 /// A batch with blocked keys.
-pub(super) struct Screened<'a> {
-    blocks: &'a Blocks,
+pub(super) struct BlockedBatch<'a> {
+    blocks: &'a BlockList,
     /// Remaining block time of each charge; none if it is not blocked.
     waits: SmallVec<[Option<Duration>; 2]>,
     /// The charges that are not blocked, as passed to the store.
     pub(super) others: SmallVec<[Charge<'a>; 2]>,
 }
 
-impl<'a> Screened<'a> {
+impl<'a> BlockedBatch<'a> {
     /// Filters a batch; none if no key of it is blocked.
-    pub(super) fn of(batch: &[Charge<'a>], blocks: &'a Blocks, now: Timestamp) -> Option<Self> {
-        let looked = blocks.look(now);
+    pub(super) fn of(batch: &[Charge<'a>], blocks: &'a BlockList, now: Timestamp) -> Option<Self> {
+        let snapshot = blocks.snapshot(now);
         let mut last: Option<(Parts<'_>, Option<Duration>)> = None;
         let mut wait = |charge: &Charge<'a>| {
             if !matches!(charge.op, Op::Spend | Op::Peek) {
@@ -46,7 +46,7 @@ impl<'a> Screened<'a> {
             match last {
                 Some((parts, wait)) if parts == charge.parts => wait,
                 _ => {
-                    let wait = looked.wait(charge.parts);
+                    let wait = snapshot.wait(charge.parts);
                     last = Some((charge.parts, wait));
                     wait
                 }
@@ -87,15 +87,15 @@ impl<'a> Screened<'a> {
     }
 }
 
-impl Screened<'_> {
-    /// Like [`Screened::refused`], with the charges that are blocked.
-    pub(super) fn refuses(&self, of_others: &Verdicts) -> Ruled {
-        Ruled { verdicts: self.refused(of_others), blocked: Some(self.blocked()) }
+impl BlockedBatch<'_> {
+    /// Like [`BlockedBatch::refused`], with the charges that are blocked.
+    pub(super) fn refuses(&self, of_others: &Verdicts) -> StorageVerdicts {
+        StorageVerdicts { verdicts: self.refused(of_others), blocked: Some(self.blocked()) }
     }
 
-    /// Like [`Screened::reported`], with the charges that are blocked.
-    pub(super) fn reports(&self, decided: &Verdicts) -> Ruled {
-        Ruled { verdicts: self.reported(decided), blocked: Some(self.blocked()) }
+    /// Like [`BlockedBatch::reported`], with the charges that are blocked.
+    pub(super) fn reports(&self, decided: &Verdicts) -> StorageVerdicts {
+        StorageVerdicts { verdicts: self.reported(decided), blocked: Some(self.blocked()) }
     }
 
     fn blocked(&self) -> Box<[bool]> {

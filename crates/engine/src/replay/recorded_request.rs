@@ -8,7 +8,7 @@ const MOST_ENTRIES: usize = 64;
 
 /// A recorded request.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Recorded<'a> {
+pub struct RecordedRequest<'a> {
     /// Time in milliseconds since the Unix epoch.
     pub t_ms: u64,
     pub domain: Cow<'a, str>,
@@ -18,7 +18,7 @@ pub struct Recorded<'a> {
 
 /// Why a line is not a valid request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum LineError {
     #[error("the line is longer than {longest} bytes")]
     TooLong { longest: usize },
     #[error("the line is not UTF-8")]
@@ -38,7 +38,7 @@ pub enum Malformed {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object of t_ms, domain and entries")] // Otherwise a misspelled `hit` would count as one hit.
-struct RawRecorded<'a> {
+struct RawRequest<'a> {
     t_ms: u64,
     #[serde(borrow)]
     domain: Cow<'a, str>,
@@ -52,15 +52,15 @@ fn one() -> u64 {
     1
 }
 
-impl<'a> Recorded<'a> {
+impl<'a> RecordedRequest<'a> {
     /// Reads a line such as `{"t_ms": 0, "domain": "d", "entries": [["k", "v"]], "hits": 1}`.
-    pub fn from_json(line: &'a str) -> Result<Self, Malformed> {
-        let raw: RawRecorded<'a> = serde_json::from_str(line).map_err(|error| {
+    pub fn from_json(line: &'a str) -> Result<Self, LineError> {
+        let raw: RawRequest<'a> = serde_json::from_str(line).map_err(|error| {
             let reason = error.to_string();
             // The parser's line number is always 1.
-            Malformed::NoRequest { reason: reason.replace(" at line 1 column", ", column") }
+            LineError::NoRequest { reason: reason.replace(" at line 1 column", ", column") }
         })?;
-        let RawRecorded { t_ms, domain, entries, hits } = raw;
+        let RawRequest { t_ms, domain, entries, hits } = raw;
         Self::new(t_ms, domain, entries, hits)
     }
 
@@ -69,12 +69,12 @@ impl<'a> Recorded<'a> {
         domain: Cow<'a, str>,
         entries: Vec<(Cow<'a, str>, Cow<'a, str>)>,
         hits: u64,
-    ) -> Result<Self, Malformed> {
+    ) -> Result<Self, LineError> {
         if entries.len() > MOST_ENTRIES {
-            return Err(Malformed::TooManyEntries);
+            return Err(LineError::TooManyEntries);
         }
         if t_ms > u64::MAX / 1_000_000 {
-            return Err(Malformed::TooLate);
+            return Err(LineError::TooLate);
         }
         Ok(Self { t_ms, domain, entries, hits })
     }
@@ -82,7 +82,7 @@ impl<'a> Recorded<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::Recorded;
+    use super::RecordedRequest;
 
     #[test]
     fn recorded_line_is_read_or_rejected_with_the_reason() {
@@ -99,7 +99,7 @@ mod tests {
             ("[]", Err("the format is {")),
             ("nonsense", Err("column 2")),
         ] {
-            let read = Recorded::from_json(line).map(|read| (read.t_ms, read.hits));
+            let read = RecordedRequest::from_json(line).map(|read| (read.t_ms, read.hits));
             match (read, expected) {
                 (Ok(read), Ok(expected)) => assert_eq!(read, expected, "{line}"),
                 (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{line}: {error}"),

@@ -11,19 +11,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The active rule set with the metric series of its rules.
-pub(super) struct InForce {
+pub(super) struct ActiveRules {
     /// Whether rules were loaded; false for the empty set used until then.
     pub(super) loaded: bool,
     /// Unique for each load. A rule's index is valid only together with this number.
     pub(super) number: u64,
     pub(super) ruleset: Ruleset,
     /// By index of the declaration.
-    counted: Vec<Counted>,
+    counted: Vec<RuleSeries>,
     domains: HashMap<String, Arc<DomainSeries>>,
 }
 
 /// Metric series of one rule.
-pub(super) struct Counted {
+pub(super) struct RuleSeries {
     /// Counters with the reference service's names; none if the name depends on the request.
     pub(super) counters: Option<Arc<RuleCounters>>,
     pub(super) domain: Arc<DomainSeries>,
@@ -31,14 +31,14 @@ pub(super) struct Counted {
     levels: SmallVec<[(Period, Arc<LimitUsage>); 1]>,
 }
 
-impl Counted {
+impl RuleSeries {
     /// The usage level of its limits with this period.
     pub(super) fn level(&self, period: Period) -> Option<&LimitUsage> {
         self.levels.iter().find(|(of, _)| *of == period).map(|(_, level)| &**level)
     }
 }
 
-impl InForce {
+impl ActiveRules {
     pub(super) fn new(ruleset: Ruleset, stats: &Stats, now: Timestamp) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let series = &stats.series;
@@ -50,7 +50,7 @@ impl InForce {
             let keys = || path.iter().map(Matcher::key);
             let limits = rule.and_then(|rule| rule.limits()).unwrap_or_default();
             let level = |period| Some((period, series.level(domain, keys(), period)?));
-            Counted {
+            RuleSeries {
                 counters: fixed.then(|| stats.rules.of_rule(&StatName::new(domain, extras.stat.name(&[])))),
                 domain: series.domain(domain, now),
                 key: series.key(domain, keys(), now),
@@ -62,7 +62,7 @@ impl InForce {
         Self { loaded: true, number, ruleset, counted, domains }
     }
 
-    pub(super) fn counted(&self, declared: Option<usize>) -> Option<&Counted> {
+    pub(super) fn counted(&self, declared: Option<usize>) -> Option<&RuleSeries> {
         declared.and_then(|number| self.counted.get(number))
     }
 
@@ -88,11 +88,11 @@ impl InForce {
         resolved: &ResolvedRequest<'_>,
         for_all: OnError,
     ) -> SmallVec<[OnError; 2]> {
-        let of_ruling = |ruling: RuleMatch<'_>| {
-            let extras = ruling.declared.and_then(|number| self.ruleset.extras.get(number));
+        let of_match = |rule_match: RuleMatch<'_>| {
+            let extras = rule_match.declared.and_then(|number| self.ruleset.extras.get(number));
             let policy = extras.and_then(|extras| extras.on_error).unwrap_or(for_all);
-            std::iter::repeat_n(policy, ruling.charges.len())
+            std::iter::repeat_n(policy, rule_match.charges.len())
         };
-        resolved.rule_matches().flat_map(of_ruling).collect()
+        resolved.rule_matches().flat_map(of_match).collect()
     }
 }

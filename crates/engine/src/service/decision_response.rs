@@ -1,6 +1,6 @@
 //! Result of a request: overall code, statuses, headers and metadata.
 
-use super::{Asked, HeaderNames};
+use super::{DecisionRequest, HeaderNames};
 use crate::ruleset::Extras;
 use hivemind_core::{Limit, Timestamp};
 use hivemind_telemetry::logging::{LoggedDecision, LoggedStatus};
@@ -75,7 +75,7 @@ impl Status<'_> {
 
 /// Result of a request.
 #[derive(Debug)]
-pub struct Answer<'r> {
+pub struct DecisionResponse<'r> {
     pub overall: Code,
     pub statuses: SmallVec<[Status<'r>; 2]>,
     pub response_headers: Vec<(&'r str, Cow<'r, str>)>,
@@ -93,7 +93,7 @@ pub struct Answer<'r> {
     tightest_is_over: bool,
 }
 
-impl<'r> Answer<'r> {
+impl<'r> DecisionResponse<'r> {
     pub(super) fn new(committed: bool) -> Self {
         Self {
             overall: if committed { Code::Ok } else { Code::OverLimit },
@@ -169,15 +169,15 @@ impl<'r> Answer<'r> {
     }
 
     /// The answer as an entry of the decision log.
-    pub(super) fn logged<'a>(&'a self, asked: &Asked<'a>) -> LoggedDecision<'a> {
+    pub(super) fn logged<'a>(&'a self, request: &DecisionRequest<'a>) -> LoggedDecision<'a> {
         let logged = |(at, status): (usize, &'a Status<'r>)| {
             let limit = status.limit.as_ref().map(|current| (current.limit, current.name));
             (at, LoggedStatus { limit, remaining: status.remaining })
         };
         LoggedDecision {
-            domain: asked.domain,
-            descriptors: asked.descriptors,
-            now: asked.now,
+            domain: request.domain,
+            descriptors: request.descriptors,
+            now: request.now,
             is_denied: self.overall == Code::OverLimit,
             is_blocked: self.is_blocked,
             tightest: self.tightest().map(logged),

@@ -7,10 +7,10 @@
 //! which the last block ends. Blocks expire by the mesh's clock, without a timer.
 
 mod key_name;
-mod posted;
+mod stored_key_name;
 
 pub use key_name::KeyName;
-pub(crate) use posted::Posted;
+pub(crate) use stored_key_name::StoredKeyName;
 
 use arc_swap::{ArcSwap, Guard};
 use hivemind_core::Timestamp;
@@ -25,34 +25,34 @@ use std::time::Duration;
 /// One block, as reported by the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    pub name: Posted,
+    pub name: StoredKeyName,
     pub until: Timestamp,
     /// The node that received the command; `None` without a mesh.
     pub by: Option<String>,
 }
 
 /// All blocked keys.
-pub struct Blocks {
+pub struct BlockList {
     board: Arc<Board>,
-    seen: Arc<Seen>,
+    index: Arc<BlockIndex>,
     /// Number of requests refused because of a block.
     refused: AtomicU64,
 }
 
 /// The index of the board that decisions read.
-struct Seen {
+struct BlockIndex {
     /// When the last block ends; 0 if nothing is blocked.
     ends_last: AtomicU64,
-    table: ArcSwap<Table>,
+    table: ArcSwap<BlockTable>,
     hasher: RandomState,
 }
 
 /// Blocked keys, by the hash of their name.
 #[derive(Default)]
-struct Table {
+struct BlockTable {
     named: HashMap<u64, Vec<(Arc<KeyName>, Timestamp)>>,
     /// Keys with a value that is known only by its hash. While this is empty, no decision computes a hash.
-    hidden: HashMap<Arc<Posted>, Timestamp>,
+    hidden: HashMap<Arc<StoredKeyName>, Timestamp>,
     /// Parsed texts, so the next table does not parse them again.
     texts: HashMap<Box<[u8]>, Read>,
 }
@@ -61,21 +61,21 @@ struct Table {
 #[derive(Clone)]
 enum Read {
     Named(u64, Arc<KeyName>),
-    Hidden(Arc<Posted>),
+    Hidden(Arc<StoredKeyName>),
 }
 
 /// The table at one moment, for all charges of a batch.
-pub struct Looked<'a> {
-    seen: &'a Seen,
-    table: Guard<Arc<Table>>,
+pub struct BlockSnapshot<'a> {
+    index: &'a BlockIndex,
+    table: Guard<Arc<BlockTable>>,
     now: Timestamp,
 }
 
-impl Looked<'_> {
+impl BlockSnapshot<'_> {
     /// How long the key stays blocked; `None` if it is not.
     #[inline]
     pub fn wait(&self, parts: Parts<'_>) -> Option<Duration> {
-        let named = self.table.named.get(&self.seen.hash(parts));
+        let named = self.table.named.get(&self.index.hash(parts));
         let found =
             named.and_then(|named| named.iter().find(|(name, until)| name.is(parts) && self.now < *until));
         let until = found.map(|(_, until)| *until).or_else(|| self.hidden(parts))?;
@@ -85,31 +85,31 @@ impl Looked<'_> {
     /// When the block of a key with a hashed value ends.
     fn hidden(&self, parts: Parts<'_>) -> Option<Timestamp> {
         let hidden = Some(&self.table.hidden).filter(|hidden| !hidden.is_empty())?;
-        hidden.get(&Posted::of(parts)).copied().filter(|until| self.now < *until)
+        hidden.get(&StoredKeyName::of(parts)).copied().filter(|until| self.now < *until)
     }
 }
 
-impl Default for Blocks {
+impl Default for BlockList {
     /// The block list of a node without peers.
     fn default() -> Self {
         Self::on(Arc::new(Board::new(None)))
     }
 }
 
-impl Blocks {
+impl BlockList {
     /// The block list stored on `board`.
     pub fn on(board: Arc<Board>) -> Self {
-        let (table, hasher) = (ArcSwap::from_pointee(Table::default()), RandomState::new());
-        let seen = Arc::new(Seen { ends_last: AtomicU64::new(0), table, hasher });
-        let watching = Arc::clone(&seen);
-        board.watch(|text| Posted::read(text).is_some(), move |bulletin| watching.look_at(bulletin));
-        Self { board, seen, refused: AtomicU64::new(0) }
+        let (table, hasher) = (ArcSwap::from_pointee(BlockTable::default()), RandomState::new());
+        let index = Arc::new(BlockIndex { ends_last: AtomicU64::new(0), table, hasher });
+        let watching = Arc::clone(&index);
+        board.watch(|text| StoredKeyName::read(text).is_some(), move |entries| watching.update(entries));
+        Self { board, index, refused: AtomicU64::new(0) }
     }
 
     /// Whether any key is blocked.
     #[inline]
     pub(crate) fn are_any(&self, now: Timestamp) -> bool {
-        let ends_last = self.seen.ends_last.load(Ordering::Relaxed);
+        let ends_last = self.index.ends_last.load(Ordering::Relaxed);
         ends_last != 0 && self.time(now).as_nanos() < ends_last
     }
 
@@ -120,14 +120,14 @@ impl Blocks {
     }
 
     /// The blocks at this moment, for several lookups.
-    pub fn look(&self, now: Timestamp) -> Looked<'_> {
-        Looked { seen: &self.seen, table: self.seen.table.load(), now: self.time(now) }
+    pub fn snapshot(&self, now: Timestamp) -> BlockSnapshot<'_> {
+        BlockSnapshot { index: &self.index, table: self.index.table.load(), now: self.time(now) }
     }
 
     /// When the block of a key ends; `None` if the key is not blocked.
     pub fn until(&self, parts: Parts<'_>, now: Timestamp) -> Option<Timestamp> {
-        let looked = self.look(now);
-        looked.wait(parts).map(|wait| looked.now.saturating_add(wait))
+        let snapshot = self.snapshot(now);
+        snapshot.wait(parts).map(|wait| snapshot.now.saturating_add(wait))
     }
 
     /// Counts a request that was refused because one of its keys is blocked.
@@ -142,19 +142,19 @@ impl Blocks {
 
     /// Removes expired blocks, so that they do not return if the clock is set back.
     pub fn sweep(&self, now: Timestamp) {
-        if self.seen.ends_last.load(Ordering::Relaxed) != 0 {
+        if self.index.ends_last.load(Ordering::Relaxed) != 0 {
             self.board.sweep(now);
         }
     }
 
     /// Blocks a key.
     pub fn block(&self, name: &KeyName, until: Timestamp, now: Timestamp) -> Result<(), NotPosted> {
-        self.board.post(&name.posted().text(), until, now)
+        self.board.post(&name.stored().text(), until, now)
     }
 
     /// Ends a block early. Returns whether there was one.
     pub fn unblock(&self, name: &KeyName, now: Timestamp) -> bool {
-        self.board.take_down(&name.posted().text(), now)
+        self.board.take_down(&name.stored().text(), now)
     }
 
     /// Whether all nodes of a mesh apply the blocks.
@@ -165,26 +165,26 @@ impl Blocks {
     /// All blocks, sorted by their texts; the board bounds their number.
     pub fn list(&self, now: Timestamp) -> Vec<Block> {
         let now = self.time(now);
-        self.board.show(|bulletin| {
+        self.board.show(|entries| {
             let block = |(text, note): (&[u8], &Note)| {
                 let by = note.by.as_ref().map(ToString::to_string);
-                Some(Block { name: Posted::read(text)?, until: note.until, by })
+                Some(Block { name: StoredKeyName::read(text)?, until: note.until, by })
             };
-            bulletin.holding(now).filter_map(block).collect()
+            entries.holding(now).filter_map(block).collect()
         })
     }
 }
 
-impl Seen {
+impl BlockIndex {
     fn hash(&self, parts: Parts<'_>) -> u64 {
         self.hasher.hash_one((parts.domain, parts.entries))
     }
 
-    fn look_at(&self, bulletin: &Bulletin) {
+    fn update(&self, entries: &Bulletin) {
         let before = self.table.load();
-        let (mut table, mut ends_last) = (Table::default(), Timestamp::EPOCH);
+        let (mut table, mut ends_last) = (BlockTable::default(), Timestamp::EPOCH);
         // Expiry is checked at lookup.
-        for (text, note) in bulletin.holding(Timestamp::EPOCH) {
+        for (text, note) in entries.holding(Timestamp::EPOCH) {
             let known = before.texts.get(text).cloned();
             // Entries of a newer version may not be blocks.
             let Some(read) = known.or_else(|| self.read(text)) else { continue };
@@ -204,7 +204,7 @@ impl Seen {
     }
 
     fn read(&self, text: &[u8]) -> Option<Read> {
-        let posted = Posted::read(text)?;
+        let posted = StoredKeyName::read(text)?;
         Some(match posted.plain() {
             Some(name) => Read::Named(name.with_parts(|parts| self.hash(parts)), Arc::new(name)),
             None => Read::Hidden(Arc::new(posted)),
@@ -226,14 +226,14 @@ mod tests {
         NOW.saturating_add(Duration::from_secs(seconds))
     }
 
-    fn until(blocks: &Blocks, name: &KeyName, now: Timestamp) -> Option<Timestamp> {
+    fn until(blocks: &BlockList, name: &KeyName, now: Timestamp) -> Option<Timestamp> {
         name.with_parts(|parts| blocks.until(parts, now))
     }
 
     // Fails when the table is not updated with the board.
     #[test]
     fn block_applies_to_its_key_until_it_expires_or_is_lifted() {
-        let blocks = Blocks::default();
+        let blocks = BlockList::default();
         assert!(!blocks.are_any(NOW));
         blocks.block(&name("ada"), later(10), NOW).unwrap();
         blocks.block(&name("bob"), later(20), NOW).unwrap();
@@ -251,12 +251,12 @@ mod tests {
     // Fails when the board stores the value itself, or when a decision does not find its hash.
     #[test]
     fn credential_is_blocked_and_unblocked_by_its_hash() {
-        let blocks = Blocks::default();
+        let blocks = BlockList::default();
         let secret = |value| KeyName::new("d", [("user", "ada"), ("authorization", value)]);
         blocks.block(&secret("of-ada"), later(10), NOW).unwrap();
         blocks.block(&name("bob"), later(10), NOW).unwrap();
-        let text = blocks.board.show(|bulletin| {
-            bulletin
+        let text = blocks.board.show(|entries| {
+            entries
                 .holding(NOW)
                 .map(|(text, _)| String::from_utf8_lossy(text).into_owned())
                 .collect::<String>()
@@ -279,7 +279,7 @@ mod tests {
     // Fails when the table keeps expired blocks until the next block.
     #[test]
     fn expired_block_does_not_return_when_clock_is_set_back() {
-        let blocks = Blocks::default();
+        let blocks = BlockList::default();
         blocks.block(&name("ada"), later(10), NOW).unwrap();
         blocks.sweep(later(9));
         assert!(until(&blocks, &name("ada"), later(9)).is_some());
@@ -289,13 +289,13 @@ mod tests {
 
     #[test]
     fn list_contains_active_blocks_only() {
-        let blocks = Blocks::default();
+        let blocks = BlockList::default();
         for (value, seconds) in [("c", 10), ("a", 20), ("b", 10)] {
             blocks.block(&name(value), later(seconds), NOW).unwrap();
         }
         let names = |now| blocks.list(now).into_iter().map(|block| block.name).collect::<Vec<_>>();
-        assert_eq!(names(NOW), ["a", "b", "c"].map(|value| name(value).posted()));
-        assert_eq!(names(later(10)), [name("a").posted()]);
+        assert_eq!(names(NOW), ["a", "b", "c"].map(|value| name(value).stored()));
+        assert_eq!(names(later(10)), [name("a").stored()]);
         assert!(names(later(20)).is_empty());
     }
 }

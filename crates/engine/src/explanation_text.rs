@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::Path;
 
 /// A descriptor and its path through the rules.
-pub struct Explained<'a> {
+pub struct ExplanationText<'a> {
     ruleset: &'a Ruleset,
     /// Base folder of displayed file names; `None`: full paths.
     root: Option<&'a Path>,
@@ -17,7 +17,7 @@ pub struct Explained<'a> {
     pub explanation: Explanation<'a>,
 }
 
-impl<'a> Explained<'a> {
+impl<'a> ExplanationText<'a> {
     pub fn new(ruleset: &'a Ruleset, domain: &'a str, entries: &'a [Entry<'a>]) -> Self {
         Self { ruleset, root: None, domain, entries, explanation: ruleset.rules.explain(domain, entries) }
     }
@@ -29,7 +29,7 @@ impl<'a> Explained<'a> {
     }
 }
 
-impl fmt::Display for Explained<'_> {
+impl fmt::Display for ExplanationText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for ((key, value), step) in self.entries.iter().zip(&self.explanation.steps) {
             writeln!(f, "{key}={value}")?;

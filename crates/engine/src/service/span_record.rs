@@ -1,7 +1,7 @@
 //! Trace attributes of a sampled decision.
 
-use super::in_force::InForce;
-use super::{Answer, Asked, Code, Status};
+use super::active_rules::ActiveRules;
+use super::{Code, DecisionRequest, DecisionResponse, Status};
 use hivemind_telemetry::trace::{DecisionSpan, DecisionSummary, SpanStage};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,26 +17,30 @@ pub(super) fn note(span: &mut Option<&mut DecisionSpan>, stage: SpanStage) {
 #[inline]
 pub(super) fn tell(
     span: Option<&mut DecisionSpan>,
-    in_force: &InForce,
-    asked: &Asked<'_>,
-    answer: &Answer<'_>,
+    active: &ActiveRules,
+    request: &DecisionRequest<'_>,
+    answer: &DecisionResponse<'_>,
 ) {
     if let Some(span) = span {
-        span.record_decision(decided(in_force, asked, answer));
+        span.record_decision(decided(active, request, answer));
     }
 }
 
 #[cold]
-fn decided(in_force: &InForce, asked: &Asked<'_>, answer: &Answer<'_>) -> DecisionSummary {
-    let entries = asked.descriptors.iter().flat_map(|descriptor| descriptor.entries);
+fn decided(
+    active: &ActiveRules,
+    request: &DecisionRequest<'_>,
+    answer: &DecisionResponse<'_>,
+) -> DecisionSummary {
+    let entries = request.descriptors.iter().flat_map(|descriptor| descriptor.entries);
     let limited = answer.statuses.iter().filter(|status| status.limit.is_some());
     let refusing = answer.statuses.iter().filter(|status| status.code == Code::OverLimit);
     let is_limited = answer.overall == Code::OverLimit;
     DecisionSummary {
-        domain: DecisionSummary::domain(asked.domain, in_force.ruleset.rules.has_domain(asked.domain)),
+        domain: DecisionSummary::domain(request.domain, active.ruleset.rules.has_domain(request.domain)),
         keys: DecisionSummary::keys(entries.map(|(key, _)| *key)),
         is_limited: Some(is_limited),
-        hits: asked.descriptors.iter().fold(0, |hits, of| hits.saturating_add(of.cost.get())),
+        hits: request.descriptors.iter().fold(0, |hits, of| hits.saturating_add(of.cost.get())),
         remaining: limited.map(|status| status.remaining.into()).min(),
         retry_after: refusing.filter_map(Status::reset_seconds).max().filter(|_| is_limited),
         kind: None,

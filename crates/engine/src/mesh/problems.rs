@@ -8,33 +8,33 @@ use std::time::Duration;
 const MOST_NAMES: usize = 5;
 
 /// All problems of the mesh.
-pub(super) fn matters(standing: &Standing, staleness: Duration) -> Vec<String> {
-    let mut matters = Vec::new();
+pub(super) fn problems(standing: &Standing, staleness: Duration) -> Vec<String> {
+    let mut problems = Vec::new();
     if let Some(other) = standing.outdated_by {
-        matters.push(format!(
+        problems.push(format!(
             "another node uses this name, or used it with a clock that was ahead (its generation is {}), and peers follow that one; give each node its own name, then restart this node",
             other.0
         ));
     }
     if standing.is_in_doubt {
-        matters
+        problems
             .push("this node waits for peers to confirm the current view, and starts no windows".to_owned());
     }
     if !standing.other_rules.is_empty() {
-        matters.push(format!("peers with different rules: {}", list(&standing.other_rules)));
+        problems.push(format!("peers with different rules: {}", list(&standing.other_rules)));
     }
     let is_member = |id: &NodeId| standing.members.iter().any(|member| member.id == *id);
     let silent = standing.ages.iter().filter(|(id, age)| *age > staleness && is_member(id));
     let silent: Vec<NodeId> = silent.map(|(id, _)| id.clone()).collect();
     if !silent.is_empty() {
-        matters.push(format!("silent members, whose allowance is reserved: {}", list(&silent)));
+        problems.push(format!("silent members, whose allowance is reserved: {}", list(&silent)));
     }
     let off = standing.clocks.iter().filter(|clock| clock.is_quarantined);
     let off: Vec<NodeId> = off.map(|clock| clock.id.clone()).collect();
     if !off.is_empty() {
-        matters.push(format!("peers with a wrong clock: {}", list(&off)));
+        problems.push(format!("peers with a wrong clock: {}", list(&off)));
     }
-    matters
+    problems
 }
 
 /// The problem that none of the configured peers was ever reached.

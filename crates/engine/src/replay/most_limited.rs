@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 const PLACES: usize = 1_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct LimitedCount {
     pub(super) limited: u64,
     /// Part of `limited` that may have been inherited from other keys.
     pub(super) error: u64,
@@ -15,35 +15,35 @@ pub(super) struct Tally {
 
 /// The most limited keys.
 #[derive(Debug, Default)]
-pub(super) struct Top {
-    tallies: HashMap<String, Tally>,
+pub(super) struct MostLimited {
+    tallies: HashMap<String, LimitedCount>,
     /// Ordered by count, to find the lowest.
     by_count: BTreeSet<(u64, String)>,
 }
 
-impl Top {
+impl MostLimited {
     pub(super) fn add(&mut self, name: &str) {
         let inherited = match self.tallies.get(name) {
             Some(tally) => *tally,
-            None if self.tallies.len() < PLACES => Tally::default(),
+            None if self.tallies.len() < PLACES => LimitedCount::default(),
             None => self.drop_least(),
         };
         self.by_count.remove(&(inherited.limited, name.to_owned()));
-        let tally = Tally { limited: inherited.limited + 1, error: inherited.error };
+        let tally = LimitedCount { limited: inherited.limited + 1, error: inherited.error };
         self.by_count.insert((tally.limited, name.to_owned()));
         self.tallies.insert(name.to_owned(), tally);
     }
 
     /// Removes the key with the lowest count and returns that count.
-    fn drop_least(&mut self) -> Tally {
-        let Some((limited, name)) = self.by_count.pop_first() else { return Tally::default() };
+    fn drop_least(&mut self) -> LimitedCount {
+        let Some((limited, name)) = self.by_count.pop_first() else { return LimitedCount::default() };
         self.tallies.remove(&name);
-        Tally { limited, error: limited }
+        LimitedCount { limited, error: limited }
     }
 
     /// The first `count` keys, most limited first, equal counts by name.
-    pub(super) fn first(&self, count: usize) -> Vec<(&str, Tally)> {
-        let mut all: Vec<(&str, Tally)> =
+    pub(super) fn first(&self, count: usize) -> Vec<(&str, LimitedCount)> {
+        let mut all: Vec<(&str, LimitedCount)> =
             self.tallies.iter().map(|(name, tally)| (name.as_str(), *tally)).collect();
         all.sort_by(|(a, x), (b, y)| y.limited.cmp(&x.limited).then_with(|| a.cmp(b)));
         all.truncate(count);
@@ -53,11 +53,11 @@ impl Top {
 
 #[cfg(test)]
 mod tests {
-    use super::{PLACES, Tally, Top};
+    use super::{LimitedCount, MostLimited, PLACES};
 
     #[test]
     fn top_finds_the_most_limited_without_undercounting() {
-        let mut top = Top::default();
+        let mut top = MostLimited::default();
         for round in 0..10 * PLACES {
             top.add(&format!("passer-by {round}"));
             if round % 4 == 0 {
@@ -65,7 +65,7 @@ mod tests {
             }
         }
         assert_eq!(top.tallies.len(), PLACES);
-        let (name, Tally { limited, error }) = top.first(1)[0];
+        let (name, LimitedCount { limited, error }) = top.first(1)[0];
         let true_count = 10 * PLACES as u64 / 4;
         assert_eq!(name, "heavy");
         assert!(limited >= true_count && limited - error <= true_count, "{limited} {error}");

@@ -6,7 +6,7 @@
 use hivemind_core::Timestamp;
 use std::time::Duration;
 
-const TELLING_INTERVAL: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A change to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,58 +21,59 @@ pub(super) enum Change {
 
 /// State of a store that was connected once, and the state last logged.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct ConnectionChanges {
     is_lost: bool,
-    is_told_lost: bool,
-    told_at: Option<Timestamp>,
+    is_loss_logged: bool,
+    logged_at: Option<Timestamp>,
     /// Number of losses and reconnects that were not logged.
     flapped: u64,
 }
 
-impl Changes {
+impl ConnectionChanges {
     pub(super) fn lost(&mut self) {
         self.is_lost = true;
     }
 
     pub(super) fn back(&mut self) {
-        self.flapped += u64::from(self.is_lost && !self.is_told_lost);
+        self.flapped += u64::from(self.is_lost && !self.is_loss_logged);
         self.is_lost = false;
     }
 
     /// The change to log now, if any.
-    pub(super) fn tell(&mut self, now: Timestamp) -> Option<Change> {
-        if self.is_told_lost {
-            self.is_told_lost = self.is_lost;
+    pub(super) fn take_change(&mut self, now: Timestamp) -> Option<Change> {
+        if self.is_loss_logged {
+            self.is_loss_logged = self.is_lost;
             return (!self.is_lost).then_some(Change::Back);
         }
         if !self.wait(now)?.is_zero() {
             return None;
         }
-        self.told_at = Some(now);
-        self.is_told_lost = self.is_lost;
+        self.logged_at = Some(now);
+        self.is_loss_logged = self.is_lost;
         let flapped = std::mem::take(&mut self.flapped);
         Some(if self.is_lost { Change::Lost { flapped } } else { Change::Flapped { times: flapped } })
     }
 
     /// Time until the next message may be logged; none if nothing is unlogged.
     pub(super) fn wait(&self, now: Timestamp) -> Option<Duration> {
-        let is_untold = !self.is_told_lost && (self.is_lost || self.flapped > 0);
+        let is_unlogged = !self.is_loss_logged && (self.is_lost || self.flapped > 0);
         // Absolute difference: after the clock was set back, logging must not pause until it has caught up.
-        let apart = |told_at: Timestamp| Duration::from_nanos(now.as_nanos().abs_diff(told_at.as_nanos()));
-        let left = |told_at| TELLING_INTERVAL.saturating_sub(apart(told_at));
-        is_untold.then(|| self.told_at.map_or(Duration::ZERO, left))
+        let apart =
+            |logged_at: Timestamp| Duration::from_nanos(now.as_nanos().abs_diff(logged_at.as_nanos()));
+        let left = |logged_at| LOG_INTERVAL.saturating_sub(apart(logged_at));
+        is_unlogged.then(|| self.logged_at.map_or(Duration::ZERO, left))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Change, Changes};
+    use super::{Change, ConnectionChanges};
     use hivemind_core::Timestamp;
     use std::time::Duration;
 
     #[test]
     fn flapping_store_is_logged_every_ten_seconds_with_count() {
-        let mut changes = Changes::default();
+        let mut changes = ConnectionChanges::default();
         for (at_s, is_lost, expected) in [
             (100, true, Some(Change::Lost { flapped: 0 })),
             (101, false, Some(Change::Back)),
@@ -100,21 +101,21 @@ mod tests {
                 changes.back();
             }
             let now = Timestamp::from_millis(at_s * 1_000);
-            assert_eq!(changes.tell(now), expected, "at {at_s} s");
+            assert_eq!(changes.take_change(now), expected, "at {at_s} s");
         }
     }
 
     #[test]
     fn unlogged_change_waits_for_the_interval() {
-        let mut changes = Changes::default();
+        let mut changes = ConnectionChanges::default();
         let at = |seconds: u64| Timestamp::from_millis(seconds * 1_000);
         assert_eq!(changes.wait(at(100)), None);
         changes.lost();
         assert_eq!(changes.wait(at(100)), Some(Duration::ZERO));
-        changes.tell(at(100));
+        changes.take_change(at(100));
         assert_eq!(changes.wait(at(101)), None, "it is logged");
         changes.back();
-        changes.tell(at(101));
+        changes.take_change(at(101));
         changes.lost();
         assert_eq!(changes.wait(at(103)), Some(Duration::from_secs(7)));
     }

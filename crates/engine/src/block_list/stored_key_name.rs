@@ -22,7 +22,7 @@ const SHOWN: usize = 16;
 
 /// Name of a blocked key as stored on the board.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Posted {
+pub struct StoredKeyName {
     domain: String,
     entries: Vec<(String, StoredValue)>,
 }
@@ -61,7 +61,7 @@ impl Hash {
     }
 }
 
-impl Posted {
+impl StoredKeyName {
     pub(super) fn of(parts: Parts<'_>) -> Self {
         let one = |(key, value): &(&str, &str)| {
             let is_hidden = redact(key, value).1;
@@ -116,7 +116,7 @@ impl Posted {
 
     /// Calls `with` with the parts, where hashes replace unknown values. They name the key, but do not find
     /// its counters.
-    pub(crate) fn with_told_parts<T>(&self, with: impl FnOnce(Parts<'_>) -> T) -> T {
+    pub(crate) fn with_shown_parts<T>(&self, with: impl FnOnce(Parts<'_>) -> T) -> T {
         let one = |(key, stored): &(String, StoredValue)| match stored {
             StoredValue::Plain(text) | StoredValue::Hashed(Hash { digits: text, .. }) => {
                 (key.clone(), text.clone())
@@ -162,8 +162,8 @@ fn is_hash(digits: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn posted(entries: &[(&str, &str)]) -> Posted {
-        Posted::of(Parts { domain: "d", entries })
+    fn posted(entries: &[(&str, &str)]) -> StoredKeyName {
+        StoredKeyName::of(Parts { domain: "d", entries })
     }
 
     #[test]
@@ -174,8 +174,8 @@ mod tests {
             KeyName::new("\"]", [("\u{202e}\0", "<script>"), ("k", "a\nb")]),
             KeyName::new("d", [("authorization", "x"), ("user", "ada"), ("pin", "1"), ("path", "/a?pin=1")]),
         ] {
-            let posted = name.posted();
-            assert_eq!(Posted::read(&posted.text()), Some(posted));
+            let posted = name.stored();
+            assert_eq!(StoredKeyName::read(&posted.text()), Some(posted));
         }
         let half = format!(r#"["block","d",[["k","{}","sha256"]]]"#, "0".repeat(63));
         let large = format!(r#"["block","d",[["k","{}","sha256"]]]"#, "A".repeat(64));
@@ -192,7 +192,7 @@ mod tests {
             &large,
             &other,
         ] {
-            assert_eq!(Posted::read(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(StoredKeyName::read(wrong.as_bytes()), None, "{wrong}");
         }
     }
 
