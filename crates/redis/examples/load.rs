@@ -22,7 +22,7 @@ fn main() {
     let store =
         Arc::new(RedisStore::start(RedisOptions::new(url), background.handle()).expect("good options"));
     let mut availability = store.availability();
-    background.block_on(availability.wait_for(|told| *told == Availability::Up)).expect("Redis answers");
+    background.block_on(availability.wait_for(|state| *state == Availability::Up)).expect("Redis answers");
 
     let begun = (SystemClock.now(), cpu_ticks());
     let left = Arc::new(AtomicU64::new(decisions));

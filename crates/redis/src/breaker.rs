@@ -1,6 +1,5 @@
-//! Whether Redis is asked at all. After some calls in a row have failed nobody asks
-//! it any more but the keeper, in the background: a dead Redis costs a request the
-//! look at one number. Invariant: only the keeper closes it, after an answer.
+//! Circuit breaker: after several consecutive failures, only the monitor calls Redis, in the background. A request
+//! then costs one load of an atomic. Invariant: only the monitor closes the breaker, after a response.
 
 use crate::metrics::Counts;
 use hivemind_core::{Clock, SystemClock, Timestamp};
@@ -9,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// So many failures in a row, with no answer between them, open the breaker, if the first of
-/// them is a time-out ago: a pause of Redis fails all requests under way at once, and is none.
+/// Consecutive failures that open the breaker, if the first one is at least one timeout ago: a short pause of Redis
+/// fails all concurrent requests at once and should not open it.
 const FAILURES: u32 = 5;
 
-/// Whether Redis answers.
+/// Whether Redis responds.
 ///
 /// ```
 /// use hivemind_redis::{Availability, RedisOptions, RedisStore};
@@ -23,19 +22,19 @@ const FAILURES: u32 = 5;
 /// let mut availability = store.availability();
 /// assert_eq!(*availability.borrow_and_update(), Availability::Connecting);
 /// runtime.block_on(availability.changed())?;
-/// assert!(matches!(&*availability.borrow(), Availability::Down { .. })); // There is no such socket.
+/// assert!(matches!(&*availability.borrow(), Availability::Down { .. })); // The socket does not exist.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Availability {
-    /// It has not answered yet.
+    /// No response so far.
     Connecting,
-    /// It answers.
+    /// It responds.
     Up,
-    /// It does not answer any more, or did not when first asked.
+    /// It no longer responds, or did not respond to the first call.
     Down {
-        /// What was seen, with no secret in it.
+        /// The cause, without secrets.
         reason: Arc<str>,
     },
 }
@@ -44,12 +43,12 @@ pub enum Availability {
 pub(crate) struct Breaker {
     closed: AtomicBool,
     failures: AtomicU32,
-    /// When the first of them was, in nanoseconds.
+    /// The time of the first one in nanoseconds.
     failing_since: AtomicU64,
     patience: Duration,
-    /// How often it opened: connections of an earlier time are not used again.
+    /// Number of openings: connections of an earlier generation are not used again.
     generation: AtomicU64,
-    told: watch::Sender<Availability>,
+    availability: watch::Sender<Availability>,
     opened: Notify,
     counts: Arc<Counts>,
 }
@@ -62,7 +61,7 @@ impl Breaker {
             failing_since: AtomicU64::new(0),
             patience,
             generation: AtomicU64::new(0),
-            told: watch::Sender::new(Availability::Connecting),
+            availability: watch::Sender::new(Availability::Connecting),
             opened: Notify::new(),
             counts,
         }
@@ -77,28 +76,28 @@ impl Breaker {
     }
 
     pub(crate) fn availability(&self) -> watch::Receiver<Availability> {
-        self.told.subscribe()
+        self.availability.subscribe()
     }
 
-    /// Why nobody asks.
+    /// Why calls are not sent.
     pub(crate) fn reason(&self) -> String {
-        match &*self.told.borrow() {
+        match &*self.availability.borrow() {
             Availability::Down { reason } => reason.to_string(),
             Availability::Connecting => "no connection has been made yet".to_owned(),
-            Availability::Up => "it was given up this moment".to_owned(),
+            Availability::Up => "the connection was closed a moment ago".to_owned(),
         }
     }
 
-    /// A call was answered.
-    pub(crate) fn answered(&self) {
-        // Written only where there is something to forget: the number stays in every core's cache.
+    /// Records a response.
+    pub(crate) fn record_response(&self) {
+        // Written only if necessary: the value stays in every core's cache.
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
     }
 
-    /// A call failed.
-    pub(crate) fn failed(&self, reason: &str) {
+    /// Records a failure.
+    pub(crate) fn record_failure(&self, reason: &str) {
         let (earlier, now) = (self.failures.fetch_add(1, Ordering::Relaxed), SystemClock.now());
         if earlier == 0 {
             self.failing_since.store(now.as_nanos(), Ordering::Relaxed);
@@ -110,16 +109,16 @@ impl Breaker {
         }
     }
 
-    /// Nobody asks until the keeper has an answer.
+    /// Opens the breaker until the monitor gets a response.
     pub(crate) fn open(&self, reason: &str) {
         let mut was_closed = false;
-        // Both inside, where nobody opens and closes at once: what is told is what is done.
-        self.told.send_if_modified(|told| {
+        // Inside the watch's lock, so that concurrent changes keep state and availability equal.
+        self.availability.send_if_modified(|availability| {
             was_closed = self.closed.swap(false, Ordering::AcqRel);
             self.generation.fetch_add(u64::from(was_closed), Ordering::AcqRel);
-            let is_new = !matches!(told, Availability::Down { .. });
+            let is_new = !matches!(availability, Availability::Down { .. });
             if is_new {
-                *told = Availability::Down { reason: reason.into() };
+                *availability = Availability::Down { reason: reason.into() };
             }
             is_new
         });
@@ -129,13 +128,13 @@ impl Breaker {
         }
     }
 
-    /// The keeper has an answer.
+    /// Closes the breaker after a response to the monitor.
     pub(crate) fn close(&self) {
-        self.told.send_if_modified(|told| {
+        self.availability.send_if_modified(|availability| {
             self.failures.store(0, Ordering::Relaxed);
             self.closed.store(true, Ordering::Release);
-            let is_new = *told != Availability::Up;
-            *told = Availability::Up;
+            let is_new = *availability != Availability::Up;
+            *availability = Availability::Up;
             is_new
         });
     }
@@ -155,14 +154,14 @@ mod tests {
         assert!(!breaker.is_closed(), "before the first answer");
         breaker.close();
         for _ in 0..3 {
-            (1..FAILURES).for_each(|_| breaker.failed("no answer"));
+            (1..FAILURES).for_each(|_| breaker.record_failure("no answer"));
             assert!(breaker.is_closed());
-            breaker.answered();
+            breaker.record_response();
         }
-        (0..FAILURES).for_each(|_| breaker.failed("no answer"));
+        (0..FAILURES).for_each(|_| breaker.record_failure("no answer"));
         assert!(!breaker.is_closed());
         assert_eq!(*breaker.availability().borrow(), Availability::Down { reason: "no answer".into() });
-        breaker.answered(); // A late one.
+        breaker.record_response(); // A late one.
         assert!(!breaker.is_closed());
         breaker.close();
         assert!(breaker.is_closed() && *breaker.availability().borrow() == Availability::Up);
@@ -186,7 +185,7 @@ mod tests {
     fn breaker_stays_closed_when_one_pause_fails_many_requests() {
         let breaker = Breaker::new(Arc::default(), Duration::from_secs(3_600));
         breaker.close();
-        (0..1_000).for_each(|_| breaker.failed("no answer"));
+        (0..1_000).for_each(|_| breaker.record_failure("no answer"));
         assert!(breaker.is_closed());
     }
 }

@@ -1,4 +1,4 @@
-//! What a counter is called in Redis: its parts, readable, and what kind of counter it is.
+//! Name of a counter in Redis: its readable parts and its kind.
 //!
 //! ```text
 //! hivemind:ratelimit:rls:{DOMAIN}:KEY=VALUE,KEY=VALUE:COUNTER
@@ -14,7 +14,7 @@
 //! "no endpoint" here, and for "anything" in a pattern of Redis). A part of more than 256
 //! bytes is cut to 64, with 128 bits of its SHA-256 in place of the rest. COUNTER is the
 //! algorithm, for windows the period, and the ordinal where it is not 0: as in
-//! [`hivemind_core::store::Key`], requests, rate and burst are no part of it.
+//! [`hivemind_core::store::Key`], requests, rate and burst are not part of it.
 //!
 //! In a cluster, keys whose braces hold the same text are on one slot, and a script
 //! can only reach keys of one slot. So the braces hold what all charges of one
@@ -27,7 +27,7 @@ use hivemind_core::{Limit, Period};
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Write};
 
-/// Why a prefix cannot be used, and what to write instead.
+/// Why a prefix is invalid, with a fix.
 ///
 /// ```
 /// use hivemind_redis::{Prefix, PrefixError};
@@ -39,23 +39,23 @@ use std::fmt::{self, Write};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrefixError {
-    /// It has no characters.
+    /// It is empty.
     #[error("the prefix of Redis keys is empty; leave it out for `{default}`", default = Prefix::DEFAULT)]
     Empty,
     /// It would decide the slot of every key, or break patterns and logs.
     #[error("the prefix of Redis keys holds {found:?}; use letters, digits and `:`, `-`, `_`, `.`, `/`, `~`")]
     Character {
-        /// The first character that cannot stay.
+        /// The first invalid character.
         found: char,
     },
 }
 
-/// Bytes of a part that is written whole.
+/// Longest part in bytes that is written completely.
 const LONGEST_PART: usize = 256;
-/// Bytes of a longer one that can be read.
+/// Readable bytes of a longer part.
 const SHOWN_OF_A_LONG_PART: usize = 64;
 
-/// What every name begins with, so that others can use the same Redis.
+/// Prefix of every name, so that several services can share one Redis.
 ///
 /// ```
 /// use hivemind_core::store::Parts;
@@ -63,7 +63,7 @@ const SHOWN_OF_A_LONG_PART: usize = 64;
 ///
 /// let counted = CounterSubject::Descriptor(Parts { domain: "shop", entries: &[("user", "ada")] });
 /// let name = KeyName::new(&Prefix::new("staging")?, counted, CounterKind::Bucket, 0);
-/// assert!(name.as_str().starts_with("staging:")); // Beside the names of production.
+/// assert!(name.as_str().starts_with("staging:")); // Next to the names of production.
 /// # Ok::<(), hivemind_redis::PrefixError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -94,7 +94,7 @@ impl Default for Prefix {
     }
 }
 
-/// What a counter counts.
+/// The subject that a counter counts.
 ///
 /// ```
 /// use hivemind_core::store::Parts;
@@ -113,35 +113,35 @@ pub enum CounterSubject<'a> {
     Requests {
         /// The service that is called.
         service: &'a str,
-        /// Which part of it; none where no endpoint matches.
+        /// The endpoint; `None` if none matches.
         endpoint: Option<&'a str>,
-        /// Who calls.
+        /// The client.
         client: &'a str,
     },
     /// WebSocket connections that a client opens.
     Connections {
         /// The service that is called.
         service: &'a str,
-        /// Who calls.
+        /// The client.
         client: &'a str,
     },
     /// Messages that a client sends on one WebSocket connection.
     Messages {
         /// The service that is called.
         service: &'a str,
-        /// Who calls.
+        /// The client.
         client: &'a str,
-        /// On which connection.
+        /// The connection.
         connection: &'a str,
     },
     /// WebSocket connections that a client has open at once.
     OpenConnections {
         /// The service that is called.
         service: &'a str,
-        /// Who calls.
+        /// The client.
         client: &'a str,
     },
-    /// Requests from an address, under whatever names.
+    /// Requests from an address, independent of client names.
     Address {
         /// The address.
         address: &'a str,
@@ -170,7 +170,7 @@ impl<'a> CounterSubject<'a> {
     }
 }
 
-/// How a counter counts, as far as its state depends on it.
+/// The kind of a counter, as far as its state depends on it.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period};
@@ -193,7 +193,7 @@ pub enum CounterKind {
 }
 
 impl CounterKind {
-    /// How `limit` counts; none if by an algorithm that has no place in Redis yet.
+    /// The kind of `limit`; `None` for an algorithm that Redis does not support yet.
     #[must_use]
     pub fn of(limit: &Limit) -> Option<Self> {
         match limit {
@@ -219,19 +219,19 @@ impl CounterKind {
 pub struct KeyName(String);
 
 impl KeyName {
-    /// The name of the counter of this `kind` for what is `counted`; `ordinal` tells
-    /// limits of one kind on one descriptor apart.
+    /// The name of the counter of this `kind` for `counted`; `ordinal` distinguishes limits of
+    /// one kind on one descriptor.
     #[must_use]
     pub fn new(prefix: &Prefix, counted: CounterSubject<'_>, kind: CounterKind, ordinal: u16) -> Self {
         // Room for the prefix, the kind, a few parts and the counter: one allocation in most cases.
-        let mut name = Writer(String::with_capacity(prefix.0.len() + 96));
+        let mut name = NameWriter(String::with_capacity(prefix.0.len() + 96));
         name.0.push_str(&prefix.0);
         name.counted(counted);
         name.counter(kind, ordinal);
         Self(name.0)
     }
 
-    /// What is written to see whether deciding works; by its number on one of many slots. No counter is called so.
+    /// The name of a probe counter, whose number selects its slot. No other counter has this name.
     pub(crate) fn probe(prefix: &Prefix, number: u16) -> Self {
         Self(format!("{}:probe:{{{number}}}", prefix.0))
     }
@@ -249,9 +249,9 @@ impl fmt::Display for KeyName {
     }
 }
 
-struct Writer(String);
+struct NameWriter(String);
 
-impl Writer {
+impl NameWriter {
     fn counted(&mut self, counted: CounterSubject<'_>) {
         match counted {
             CounterSubject::Descriptor(parts) => {
@@ -313,7 +313,7 @@ impl Writer {
         }
     }
 
-    /// The largest unit that leaves no rest: one period, one text.
+    /// Writes the period in its largest unit without a remainder, so each period has one text.
     fn window(&mut self, kind: &str, period: Period) {
         let nanos = period.length().as_nanos();
         let (unit, symbol) = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")]
@@ -323,8 +323,8 @@ impl Writer {
         self.formatted(format_args!("{kind}{}{symbol}", nanos / unit));
     }
 
-    /// The part that decides on the slot. An empty tag would be none, so it holds a
-    /// `%` then, which no encoded text ends with.
+    /// The hash tag, which selects the slot. Redis ignores an empty tag, so it contains `%` then, with which no encoded
+    /// text ends.
     fn tag(&mut self, part: &str) {
         self.0.push_str(":{");
         if part.is_empty() {
@@ -339,8 +339,8 @@ impl Writer {
         self.encoded(part);
     }
 
-    /// What is longer than any name needs to be is cut, and told apart by its hash: a client decides on it, and
-    /// Redis would keep it for each counter. No part that is whole holds a `%` before anything but two digits.
+    /// Cuts a long part and appends its hash: a client chooses its length, and Redis would store it for each
+    /// counter. In a part that is not cut, two digits follow each `%`.
     fn encoded(&mut self, part: &str) {
         if part.len() <= LONGEST_PART {
             return self.whole(part);
@@ -370,7 +370,7 @@ impl Writer {
     }
 }
 
-/// What is written as it is: the unreserved characters of URLs, and `/` because endpoints are paths.
+/// Characters that are not encoded: the unreserved characters of URLs, and `/` because endpoints are paths.
 fn stays(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~' | '/')
 }

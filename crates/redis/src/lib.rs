@@ -1,20 +1,20 @@
-//! Hivemind's counters in Redis or Valkey: every node that shares one is exact.
+//! Hivemind counters in Redis or Valkey, shared exactly by any number of nodes.
 //!
-//! A request's whole batch is decided by one call of a script, in one round trip, all or
-//! nothing, by the same arithmetic as the algorithms of `hivemind-core`, to the last bit
-//! (docs/decisions/011). What the crate is made of, in the order of a decision:
+//! One call of a script decides the whole batch of a request, in one round trip, all or
+//! nothing. Its arithmetic equals that of the algorithms of `hivemind-core` to the last bit
+//! (docs/decisions/011). The modules, in the order of a decision:
 //!
-//! | | |
+//! | module | content |
 //! |---|---|
-//! | `store` | [`RedisStore`]: asks, waits no longer than it may, and tells the verdicts |
-//! | `script` | charges as the script reads them, its answer; `scripts/decide.lua` |
-//! | `state` | 17 bytes of state, in limbs that Lua's numbers hold exactly |
-//! | `key_name` | what a counter is called: readable, and no two meet |
-//! | `wait` | how long a request waits, for all its commands together |
-//! | `lines`, `server` | a connection for each runtime that asks; one server, sentinels, a cluster |
-//! | `over_cache`, `lease`, `locally` | what is decided without asking: what is known to be over, and what was leased |
-//! | `slots` | a batch that spans slots of a cluster: in two steps, never too much |
-//! | `breaker`, `keeper` | a dead Redis costs nothing, and is found again in the background |
+//! | `store` | [`RedisStore`]: decides batches and returns the verdicts |
+//! | `local_decisions`, `over_cache`, `lease` | decisions without a call: counters known to be over, and leases |
+//! | `client` | sends the calls with their time limits and judges errors |
+//! | `script`, `state` | the encoding of calls, responses and states; `scripts/decide.lua` |
+//! | `key_name` | the readable name of a counter, without collisions |
+//! | `wait` | the time limit of a request, for all its commands together |
+//! | `connections`, `server` | one connection per runtime; one server, sentinels or a cluster |
+//! | `slots` | a batch that spans slots of a cluster: two steps, never over the limit |
+//! | `breaker`, `monitor` | no calls while Redis is down; reconnection in the background |
 //!
 //! ```
 //! use hivemind_core::Period;
@@ -31,12 +31,14 @@
 //! ```
 
 mod breaker;
-mod keeper;
+mod client;
+mod connections;
+mod counter_cache;
 mod key_name;
 mod lease;
-mod lines;
-mod locally;
+mod local_decisions;
 mod metrics;
+mod monitor;
 mod options;
 mod over_cache;
 mod script;
@@ -44,7 +46,6 @@ mod server;
 mod slots;
 mod state;
 mod store;
-mod table;
 mod wait;
 
 pub use breaker::Availability;

@@ -1,15 +1,15 @@
-//! What the store has done since it was started, for metrics.
+//! Counts of the store's calls, for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a store has done since it was started.
+/// Counts of a store since its start.
 ///
 /// ```
 /// use hivemind_redis::{StoreMetrics, RedisOptions, RedisStore};
 ///
 /// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 /// let store = RedisStore::start(RedisOptions::new("redis+unix:///nowhere.sock"), runtime.handle())?;
-/// assert_eq!(store.metrics(), StoreMetrics::default()); // Nobody has asked yet.
+/// assert_eq!(store.metrics(), StoreMetrics::default()); // No call so far.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct StoreMetrics {
     /// Calls of the script: one for each batch that Redis decided, more where it spans slots.
     pub script_calls: u64,
-    /// Commands sent, among them repeated ones after a `NOSCRIPT` and what gives back.
+    /// Commands sent, including those repeated after a `NOSCRIPT` and returns of units.
     pub round_trips: u64,
     /// Batches refused because a counter was known to be over.
     pub refused_from_cache: u64,
@@ -25,19 +25,19 @@ pub struct StoreMetrics {
     pub admitted_from_lease: u64,
     /// Units leased.
     pub leased: u64,
-    /// Leased units given back.
+    /// Leased units returned.
     pub lease_returned: u64,
-    /// Batches that spanned slots and were given back, because one of them refused.
+    /// Batches that spanned slots and whose reservations were given back, because one slot refused.
     pub given_back: u64,
-    /// Calls that failed, those in time-out not among them.
+    /// Failed calls, without timeouts.
     pub errors: u64,
-    /// Calls that took longer than the time-out, or than their caller could wait.
+    /// Calls that exceeded the timeout or their caller's deadline.
     pub timeouts: u64,
-    /// Calls that were not made because the breaker was open.
+    /// Calls that were not sent because the breaker was open.
     pub short_circuited: u64,
-    /// How often the breaker opened.
+    /// Openings of the breaker.
     pub breaker_openings: u64,
-    /// How often a connection was made.
+    /// Connections created.
     pub connections: u64,
 }
 

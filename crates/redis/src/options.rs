@@ -1,13 +1,12 @@
-//! Where Redis is, how to get in, and how the store shall behave. Values that cannot
-//! work are refused when the store is started, with what to write instead; whether
-//! Redis answers is seen later, since it may come up after us.
+//! Options of the store: addresses, credentials and behavior. Invalid values are rejected at the start with a fix.
+//! Redis itself may start later, so its availability is not checked then.
 
 use crate::{Prefix, PrefixError};
 use redis::IntoConnectionInfo;
 use std::fmt;
 use std::time::Duration;
 
-/// What a store of counters in Redis is started with.
+/// Options of a [`RedisStore`](crate::RedisStore).
 ///
 /// ```
 /// use hivemind_redis::{RedisOptions, Password, Prefix, ClockSource};
@@ -26,7 +25,7 @@ pub struct RedisOptions {
     /// URLs: `redis://host:6379/0`, `rediss://host:6380`, `redis+unix:///run/redis.sock`.
     /// One for a single server; the nodes of a cluster, or its sentinels, of which some may be down.
     pub nodes: Vec<String>,
-    /// What is at these URLs.
+    /// What these URLs address.
     pub topology: Topology,
     /// Who logs in, where the URL does not say it. None is Redis' user `default`.
     pub username: Option<String>,
@@ -38,7 +37,7 @@ pub struct RedisOptions {
     pub prefix: Prefix,
     /// The longest that a call takes. At least a millisecond.
     pub timeout: Duration,
-    /// Whose clock decides.
+    /// The clock that decides.
     pub clock: ClockSource,
     /// Whether counters known to be over are refused without asking Redis.
     pub over_cache: bool,
@@ -95,7 +94,7 @@ impl Default for RedisOptions {
     }
 }
 
-/// What is at the URLs.
+/// What the URLs address.
 ///
 /// ```
 /// use hivemind_redis::{RedisOptions, Topology};
@@ -108,23 +107,23 @@ impl Default for RedisOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Topology {
-    /// One server, or an address behind which there is always the right one.
+    /// One server, or an address that always leads to the current master.
     #[default]
     Single,
     /// The nodes of a cluster.
     Cluster,
-    /// Sentinels, which know the master's address.
+    /// Sentinels, which report the master's address.
     Sentinel {
-        /// What the sentinels call the master.
+        /// The master's name at the sentinels.
         master_name: String,
-        /// Who logs in at the sentinels, if they ask; the URLs may say it as well.
+        /// User name for the sentinels, if they require one; the URLs may contain it instead.
         username: Option<String>,
-        /// With which password.
+        /// Password of that user.
         password: Option<Password>,
     },
 }
 
-/// Whose clock decides.
+/// The clock that decides.
 ///
 /// ```
 /// use hivemind_redis::{RedisOptions, ClockSource};
@@ -134,43 +133,43 @@ pub enum Topology {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ClockSource {
-    /// Redis': all nodes agree, whatever their own clocks say.
+    /// The clock of Redis: all nodes agree, even if their own clocks differ.
     #[default]
     Server,
-    /// The request's own moment. A node behind the others moves no counter back, and one
-    /// that is ahead takes them along; past [`hivemind_core::algorithm::STEP_BACK`] of
-    /// difference, windows begin anew. For replayed requests, and for exactness to the nanosecond.
+    /// The time of the request. A node whose clock is behind moves no counter back, and one
+    /// whose clock is ahead moves it forward; past [`hivemind_core::algorithm::STEP_BACK`] of
+    /// difference, windows restart. For replayed requests, and for exactness to the nanosecond.
     Caller,
 }
 
-/// How much of a busy counter's budget a node takes ahead, and for how long.
+/// Size and duration of the slices of a busy counter that a node takes in advance.
 ///
 /// ```
 /// use hivemind_redis::{LeaseOptions, RedisOptions};
 /// use std::time::Duration;
 ///
 /// let mut options = RedisOptions::new("redis://redis.example.org");
-/// options.lease = Some(LeaseOptions::new(10, Duration::from_millis(100))); // Nine of ten ask nobody.
+/// options.lease = Some(LeaseOptions::new(10, Duration::from_millis(100))); // Nine of ten need no call.
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseOptions {
-    /// The most that is taken at once. Each node may hold as much unspent: so much is
-    /// refused elsewhere although it is there.
+    /// Units that are taken at once. Each node may hold one unspent slice, which other nodes then
+    /// refuse.
     pub slice: u32,
-    /// After which time an unspent rest is given back.
+    /// Time after which unspent units are returned.
     pub longest: Duration,
 }
 
 impl LeaseOptions {
-    /// Slices of so many units, for so long.
+    /// Slices of `slice` units, for at most `longest`.
     #[must_use]
     pub const fn new(slice: u32, longest: Duration) -> Self {
         Self { slice, longest }
     }
 }
 
-/// A password. It is shown to nobody but Redis.
+/// A password, which is sent only to Redis and never printed.
 ///
 /// ```
 /// use hivemind_redis::Password;
@@ -183,7 +182,7 @@ impl LeaseOptions {
 pub struct Password(Box<str>);
 
 impl Password {
-    /// A password, without the line's end that files have.
+    /// A password; a newline at its end, as in files, is removed.
     pub fn new(secret: impl Into<String>) -> Self {
         Self(secret.into().trim_end_matches(['\r', '\n']).into())
     }
@@ -211,19 +210,19 @@ impl fmt::Debug for Password {
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct TlsOptions {
-    /// Who signed the server's certificate; none trusts what the system trusts.
+    /// The CA of the server's certificate; `None`: the CAs of the system.
     pub ca: Option<Vec<u8>>,
-    /// Our certificate and its key, where the server asks for one.
+    /// The client certificate and its key, if the server requires one.
     pub client: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl TlsOptions {
-    /// Servers whose certificate this authority signed.
+    /// Trusts servers whose certificate this CA signed.
     pub fn with_ca(ca: impl Into<Vec<u8>>) -> Self {
         Self { ca: Some(ca.into()), client: None }
     }
 
-    /// With a certificate of our own, and its key.
+    /// Adds a client certificate with its key.
     #[must_use]
     pub fn with_client_certificate(self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         Self { client: Some((certificate.into(), key.into())), ..self }
@@ -237,7 +236,7 @@ impl fmt::Debug for TlsOptions {
     }
 }
 
-/// Why a store cannot be started, and what to write instead. No text has a password in it.
+/// Why a store cannot be started, with a fix. No text contains a password.
 ///
 /// ```
 /// use hivemind_redis::{RedisOptions, OptionsError, RedisStore};

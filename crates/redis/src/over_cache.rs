@@ -1,20 +1,17 @@
-//! Counters that are known to be over: what they refuse is refused here, without asking.
+//! Over cache: counters known to be over their limit, whose requests are refused without a call.
 //!
-//! What is kept is the state that Redis told, and a request is decided on it by the pure
-//! algorithms at its own moment. Nobody's spending can make a state admit more, so what it
-//! refuses would be refused. Only what is given back elsewhere, a counter that an operator
-//! resets elsewhere, or a flushed Redis could admit more, and so a state is believed for
-//! [`BELIEVED_FOR`] at most. What this node gives back or forgets itself, it knows at once;
-//! a raised limit too, since the limit is the request's own.
+//! The cache stores the states that Redis returned. The pure algorithms decide a request on such a state at the
+//! time of the request. Spending elsewhere never makes a state admit more, so Redis would refuse the same
+//! requests. Only a refund on another node, a reset by an operator or a flushed Redis could admit more, so a state
+//! is trusted for [`TRUSTED_FOR`] at most. Refunds and resets on this node, and raised limits, apply immediately.
 //!
-//! A refusal that has to be recorded is not decided here, with one exception: a fixed
-//! window that is full counts refused hits on and on (`on_refusal: count_refusing`), and
-//! that changes nothing until its end but what a refund would free. Such hits are owed, and
-//! told with the next call on that counter, if its window is still the same.
+//! A refusal that has to be recorded is not decided here, with one exception: a full fixed window also counts
+//! refused hits (`on_refusal: count_refusing`), which changes only what a refund would free. Such hits are owed:
+//! the next call on that counter reports them, if its window is still the same.
 
+use crate::counter_cache::{CounterCache, Expiring};
 use crate::state;
 use crate::state::TIME_BYTES;
-use crate::table::{Ephemeral, Table};
 use hivemind_core::algorithm::{Action, State, Step, step};
 use hivemind_core::store::{Charge, Context, Counters, Key, Op, Verdicts, decide_on};
 use hivemind_core::{Cost, Limit, Timestamp};
@@ -22,39 +19,39 @@ use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a state is believed.
-pub(crate) const BELIEVED_FOR: Duration = Duration::from_secs(1);
+/// How long a state is trusted.
+pub(crate) const TRUSTED_FOR: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct OverCache {
-    known: Table<Known>,
-    /// How often this node gave something back: an answer that was asked for before is not kept.
+    entries: CounterCache<OverEntry>,
+    /// Refunds and resets on this node: a response to an earlier call is not stored.
     given_back: AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct OverEntry {
     state: State,
-    /// How much Redis' clock is ahead of ours at most.
+    /// Upper bound of the lead of Redis' clock over ours.
     ahead: Ahead,
     asked: Timestamp,
     owed: u64,
 }
 
-impl Ephemeral for Known {
-    fn is_over(&self, now: Timestamp) -> bool {
-        // A clock that was set back says nothing of how long ago it was.
-        now < self.asked || now >= self.asked.saturating_add(BELIEVED_FOR)
+impl Expiring for OverEntry {
+    fn is_expired(&self, now: Timestamp) -> bool {
+        // After a clock was set back, the age is unknown.
+        now < self.asked || now >= self.asked.saturating_add(TRUSTED_FOR)
     }
 }
 
-/// How far the clock that decides is ahead of ours, told too high by the time an answer takes:
-/// what is reckoned with it is never earlier than it is.
+/// Upper bound of the lead of the deciding clock over ours: it includes the latency of a response, so a converted
+/// time is never too early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ahead(i128);
 
 impl Ahead {
-    /// Of an answer that tells `decided` to a request of the moment `asked`.
+    /// The lead that follows from a request at `asked` and a decision at `decided`.
     pub(crate) fn of(asked: Timestamp, decided: Timestamp) -> Self {
         Self(i128::from(decided.as_nanos()) - i128::from(asked.as_nanos()))
     }
@@ -65,32 +62,32 @@ impl Ahead {
     }
 }
 
-/// Hits that were refused here and are owed to the window that began then.
+/// Hits that were refused here and are owed to the window with this start.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Owed {
+pub(crate) struct OwedHits {
     pub(crate) units: u64,
     pub(crate) began: [u8; TIME_BYTES],
     pub(crate) window: u64,
 }
 
-/// A moment in this node's givings back.
+/// A number of refunds and resets on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark(u64);
 
 impl OverCache {
-    /// Refuses the batch, if all it takes to know that is known.
+    /// Refuses the batch, if the cached states suffice for that.
     pub(crate) fn refuse(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
-        if self.known.is_empty() {
+        if self.entries.is_empty() {
             return None;
         }
         let mut ahead = Ahead(i128::MIN);
-        let mut views = Views::default();
+        let mut views = CachedViews::default();
         for charge in batch {
             if !matches!(charge.op, Op::Spend | Op::Peek) {
                 return None;
             }
-            let known = self.known.with(charge.key, |known| *known)?;
-            if known.is_over(context.now) {
+            let known = self.entries.with(charge.key, |known| *known)?;
+            if known.is_expired(context.now) {
                 return None;
             }
             ahead = ahead.max(known.ahead);
@@ -98,11 +95,11 @@ impl OverCache {
         }
         views.now = ahead.from(context.now);
         let verdicts = decide_on(batch, Context { now: views.now, ..context }, &mut views);
-        if verdicts.committed || views.has_to_be_recorded {
+        if verdicts.committed || views.must_be_recorded {
             return None;
         }
         for (key, state, units) in views.owed {
-            self.known.with(key, |known| {
+            self.entries.with(key, |known| {
                 known.state = state;
                 known.owed = known.owed.saturating_add(units);
             });
@@ -114,20 +111,19 @@ impl OverCache {
         Mark(self.given_back.load(Ordering::Acquire))
     }
 
-    /// What is owed to a charge's counter; it is told now.
-    pub(crate) fn take_owed(&self, charge: &Charge<'_>) -> Option<Owed> {
-        let known = self.known.with(charge.key, |known| {
-            let told = *known;
+    /// Takes the owed hits of a charge's counter, to report them.
+    pub(crate) fn take_owed(&self, charge: &Charge<'_>) -> Option<OwedHits> {
+        let known = self.entries.with(charge.key, |known| {
+            let before = *known;
             known.owed = 0;
-            told
+            before
         })?;
         let began = state::beginning(charge.limit, known.state);
-        (known.owed > 0).then(|| Owed { units: known.owed, began, window: known.state.bits().0 })
+        (known.owed > 0).then(|| OwedHits { units: known.owed, began, window: known.state.bits().0 })
     }
 
-    /// Keeps what an answer told of the counters of a batch: all of them after a refusal,
-    /// and what is known of them already in any case.
-    pub(crate) fn learn(
+    /// Stores the states of a response: all of them after a refusal, otherwise only those of cached counters.
+    pub(crate) fn record(
         &self,
         batch: &[Charge<'_>],
         (context, decided): (Context, Timestamp),
@@ -137,50 +133,50 @@ impl OverCache {
         if batch.iter().any(|charge| charge.op == Op::Refund) {
             self.given_back.fetch_add(1, Ordering::AcqRel);
             for charge in batch {
-                self.known.remove(charge.key);
+                self.entries.remove(charge.key);
             }
             return;
         }
-        if committed && self.known.is_empty() {
+        if committed && self.entries.is_empty() {
             return;
         }
         for charge in batch {
-            let is_known = || self.known.with(charge.key, |_| ()).is_some();
+            let is_known = || self.entries.with(charge.key, |_| ()).is_some();
             if committed && !is_known() {
                 continue;
             }
             match state_of(charge) {
                 Some(state) if mark == self.mark() => {
                     let ahead = Ahead::of(context.now, decided);
-                    let owed = self.known.with(charge.key, |known| known.owed).unwrap_or(0);
-                    self.known.insert(
+                    let owed = self.entries.with(charge.key, |known| known.owed).unwrap_or(0);
+                    self.entries.insert(
                         charge.key,
-                        Known { state, ahead, asked: context.now, owed },
+                        OverEntry { state, ahead, asked: context.now, owed },
                         context.now,
                     );
                 }
-                _ => drop(self.known.remove(charge.key)),
+                _ => drop(self.entries.remove(charge.key)),
             }
         }
     }
 
-    /// This node forgot a counter.
+    /// Drops a counter that this node reset or refunded.
     pub(crate) fn forget(&self, key: Key) {
         self.given_back.fetch_add(1, Ordering::AcqRel);
-        self.known.remove(key);
+        self.entries.remove(key);
     }
 }
 
-/// The states that are known, and whether deciding on them leaves something to record.
+/// The cached states of a batch, and whether its decision has to be recorded.
 #[derive(Default)]
-struct Views {
+struct CachedViews {
     now: Timestamp,
     states: SmallVec<[(Key, State); 2]>,
     owed: SmallVec<[(Key, State, u64); 2]>,
-    has_to_be_recorded: bool,
+    must_be_recorded: bool,
 }
 
-impl Counters for Views {
+impl Counters for CachedViews {
     fn read(&mut self, charge: &Charge<'_>) -> Option<State> {
         self.states.iter().find(|(key, _)| *key == charge.key).map(|(_, state)| *state)
     }
@@ -190,11 +186,11 @@ impl Counters for Views {
         if before == Some(after.state) {
             return;
         }
-        let look = step(charge.limit, before, Action::Peek, Cost::ZERO, self.now);
-        let in_its_window = look.state.bits().0 == after.state.bits().0 && before == Some(look.state);
-        let is_full = look.verdict.remaining == 0 && matches!(charge.limit, Limit::FixedWindow(_));
+        let peeked = step(charge.limit, before, Action::Peek, Cost::ZERO, self.now);
+        let in_its_window = peeked.state.bits().0 == after.state.bits().0 && before == Some(peeked.state);
+        let is_full = peeked.verdict.remaining == 0 && matches!(charge.limit, Limit::FixedWindow(_));
         if !(is_full && in_its_window) {
-            self.has_to_be_recorded = true;
+            self.must_be_recorded = true;
             return;
         }
         self.owed.push((charge.key, after.state, charge.cost.get()));

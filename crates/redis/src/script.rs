@@ -1,8 +1,7 @@
-//! The script's side of a call: charges as it reads them, and its answer.
+//! Encoding of the script's calls and responses.
 //!
-//! It decides and writes, and tells the states that it found. What the verdicts say of
-//! them is then told by the pure algorithms here, so the script has to be exact only in
-//! what it admits and keeps, and no wait is ever reckoned in Lua.
+//! The script decides, writes, and returns the states that it found. The pure algorithms compute the verdicts from
+//! these states here, so the script has to be exact only in what it admits and stores, and Lua computes no waits.
 
 use crate::state::{self, STATE_BYTES, TIME_BYTES};
 use crate::{CounterKind, CounterSubject, KeyName, Prefix};
@@ -13,40 +12,40 @@ use smallvec::SmallVec;
 
 pub(crate) const TEXT: &str = include_str!("scripts/decide.lua");
 
-/// What is asked of a counter besides what a charge can ask.
+/// What a call requests of one counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum CounterRequest {
     Charge(Op),
-    /// Gives back what was taken, if that still counts.
-    Undo(Taken),
+    /// Gives taken units back, if they still count.
+    Undo(UndoRecord),
     /// Takes the cost, but not more than a quarter of what is left, if the batch commits.
     Lease,
-    /// Counts what was refused without asking, if the window that began then is still the one.
+    /// Counts hits that were refused without a call, if the window with this start is still the current one.
     Owed([u8; TIME_BYTES]),
 }
 
-/// What the script has to know of what it gives back: the window that it was taken from; of a
-/// bucket, when it had last earned and how many tokens the taking left in it.
+/// Where units to give back were taken from: the start of the window; for a bucket, when it was last refilled and
+/// how many tokens were left in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct UndoRecord {
     began: [u8; TIME_BYTES],
     level: [u8; 4],
 }
 
-impl Taken {
-    /// From a window that began then.
+impl UndoRecord {
+    /// Units of the window with this start.
     pub(crate) const fn of_window(began: [u8; TIME_BYTES]) -> Self {
         Self { began, level: [0; 4] }
     }
 
-    /// From a counter that the taking left in this state.
+    /// Units of a counter that had this state after they were taken.
     pub(crate) fn leaving(limit: &Limit, state: State) -> Self {
         let [a, b, c, d, ..] = state.bits().1.to_be_bytes();
         Self { began: state::beginning(limit, state), level: [a, b, c, d] }
     }
 }
 
-impl Request {
+impl CounterRequest {
     const fn code(self) -> u8 {
         match self {
             Self::Charge(Op::Spend) => 0,
@@ -62,7 +61,7 @@ impl Request {
 
 /// One call of the script.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct ScriptCall {
     counters: SmallVec<[(Key, KeyName); 2]>,
     arguments: Vec<u8>,
     group: u16,
@@ -70,30 +69,30 @@ pub(crate) struct Call {
     gives_back: bool,
 }
 
-/// How a call is to be made.
+/// Options of a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
-    /// The moment of the decision; none lets Redis' clock say it.
+pub(crate) struct CallOptions {
+    /// The time of the decision; `None` uses the clock of Redis.
     pub(crate) now: Option<Timestamp>,
     pub(crate) on_refusal: OnRefusal,
-    /// Whether all charges are taken that fit, whatever the others say.
+    /// Whether each charge that fits is taken, even if others are refused.
     pub(crate) reserve: bool,
-    /// How much longer than it says anything a counter is kept.
+    /// How long a counter is stored after its state has expired.
     pub(crate) grace_ms: u32,
 }
 
-impl Call {
-    pub(crate) fn new(manner: Manner) -> Self {
+impl ScriptCall {
+    pub(crate) fn new(options: CallOptions) -> Self {
         let mut arguments = Vec::with_capacity(64);
-        let flags = u8::from(manner.now.is_some()) | u8::from(manner.reserve) << 1;
+        let flags = u8::from(options.now.is_some()) | u8::from(options.reserve) << 1;
         arguments.push(flags);
-        arguments.push(match manner.on_refusal {
+        arguments.push(match options.on_refusal {
             OnRefusal::CountRefusing => 0,
             OnRefusal::CountAll => 1,
             OnRefusal::CountNone => 2,
         });
-        arguments.extend(manner.grace_ms.to_be_bytes());
-        arguments.extend(state::limbs(manner.now.unwrap_or_default().as_nanos()));
+        arguments.extend(options.grace_ms.to_be_bytes());
+        arguments.extend(state::limbs(options.now.unwrap_or_default().as_nanos()));
         Self { counters: SmallVec::new(), arguments, group: 0, charges: 0, gives_back: false }
     }
 
@@ -108,17 +107,17 @@ impl Call {
             if charge.mode == Mode::Quota && last_quota.replace(charge.parts) != Some(charge.parts) {
                 self.group = self.group.saturating_add(1);
             }
-            self.push(prefix, charge, Request::Charge(charge.op));
+            self.push(prefix, charge, CounterRequest::Charge(charge.op));
         }
     }
 
     /// Adds one request on a charge's counter.
-    pub(crate) fn push(&mut self, prefix: &Prefix, charge: &Charge<'_>, request: Request) {
+    pub(crate) fn push(&mut self, prefix: &Prefix, charge: &Charge<'_>, request: CounterRequest) {
         let place = self.place(charge.key, || name(prefix, charge));
         let mode = match (request, charge.mode) {
-            (Request::Charge(_), Mode::Enforce) => 0,
-            (Request::Charge(_), Mode::Quota) => 2,
-            _ => 1, // What is asked besides the charges stops no batch.
+            (CounterRequest::Charge(_), Mode::Enforce) => 0,
+            (CounterRequest::Charge(_), Mode::Quota) => 2,
+            _ => 1, // Other requests never refuse a batch.
         };
         self.write((place, mode), charge.limit, charge.cost.get(), request);
     }
@@ -132,10 +131,10 @@ impl Call {
         lease: (u64, [u8; TIME_BYTES]),
     ) {
         let place = self.place(key, || name.clone());
-        self.write((place, 1), limit, lease.0, Request::Undo(Taken::of_window(lease.1)));
+        self.write((place, 1), limit, lease.0, CounterRequest::Undo(UndoRecord::of_window(lease.1)));
     }
 
-    fn write(&mut self, (place, mode): (u16, u8), limit: &Limit, units: u64, request: Request) {
+    fn write(&mut self, (place, mode): (u16, u8), limit: &Limit, units: u64, request: CounterRequest) {
         let (kind, amount, earned, nanos) = match limit {
             Limit::TokenBucket(bucket) => (0, limit.burst(), bucket.earned(), bucket.per_nanos()),
             Limit::FixedWindow(_) => (1, limit.requests(), 1, state::period_nanos(limit)),
@@ -150,25 +149,26 @@ impl Call {
         arguments.extend(state::limbs(nanos));
         arguments.extend(units.to_be_bytes());
         match request {
-            Request::Undo(taken) => {
+            CounterRequest::Undo(taken) => {
                 arguments.extend(taken.began);
                 arguments.extend(taken.level);
             }
-            Request::Owed(began) => arguments.extend(began),
-            Request::Charge(_) | Request::Lease => {}
+            CounterRequest::Owed(began) => arguments.extend(began),
+            CounterRequest::Charge(_) | CounterRequest::Lease => {}
         }
         self.charges += 1;
-        self.gives_back |= matches!(request, Request::Undo(_) | Request::Charge(Op::Refund));
+        self.gives_back |= matches!(request, CounterRequest::Undo(_) | CounterRequest::Charge(Op::Refund));
     }
 
-    /// A call that decides something of no counter, to see whether that works: it is written as well.
+    /// A call on a counter that no request uses, to test whether Redis decides and writes.
     pub(crate) fn probe(name: KeyName) -> Self {
         let limit = Limit::fixed_window(1, Period::SECOND);
         let key = Key::new(&KeySeed::new([0; 16]), Parts { domain: ":probe", entries: &[] }, &limit, 0);
-        let manner = Manner { now: None, on_refusal: OnRefusal::CountNone, reserve: false, grace_ms: 0 };
-        let mut call = Self::new(manner);
+        let options =
+            CallOptions { now: None, on_refusal: OnRefusal::CountNone, reserve: false, grace_ms: 0 };
+        let mut call = Self::new(options);
         let place = call.place(key, || name);
-        call.write((place, 1), &limit, 1, Request::Charge(Op::Debit));
+        call.write((place, 1), &limit, 1, CounterRequest::Charge(Op::Debit));
         call
     }
 
@@ -186,7 +186,7 @@ impl Call {
         self.charges == 0
     }
 
-    /// Whether it gives anything back: done twice, more would be admitted than the limit.
+    /// Whether the call gives units back: if executed twice, it would admit more than the limit.
     pub(crate) const fn gives_back(&self) -> bool {
         self.gives_back
     }
@@ -202,9 +202,9 @@ impl Call {
         command
     }
 
-    /// What the script answered, if that can be read.
-    pub(crate) fn answer(&self, answer: &[u8]) -> Option<Answer> {
-        let (committed, rest) = answer.split_first()?;
+    /// Parses a response of the script.
+    pub(crate) fn response(&self, bytes: &[u8]) -> Option<ScriptResponse> {
+        let (committed, rest) = bytes.split_first()?;
         let (now, mut rest) = rest.split_first_chunk::<TIME_BYTES>()?;
         let mut found = SmallVec::new();
         for (key, _) in &self.counters {
@@ -219,50 +219,50 @@ impl Call {
             };
             found.push((*key, state));
         }
-        Some(Answer { committed: *committed == 1, now: state::moment(*now), found })
+        Some(ScriptResponse { committed: *committed == 1, now: state::moment(*now), found })
     }
 }
 
-/// What a charge's counter is called.
+/// The name of a charge's counter.
 pub(crate) fn name(prefix: &Prefix, charge: &Charge<'_>) -> KeyName {
-    // Every limit of today has a kind; one to come would have to be named before it can be kept.
+    // Every present kind of limit has a name; a new one needs a name before it can be stored.
     let kind = CounterKind::of(charge.limit).unwrap_or(CounterKind::Bucket);
     KeyName::new(prefix, CounterSubject::of(charge.parts), kind, charge.ordinal)
 }
 
-/// The hash that Redis knows the script by.
+/// The SHA-1 of the script, which `EVALSHA` takes.
 pub(crate) fn hash() -> String {
     redis::Script::new(TEXT).get_hash().to_owned()
 }
 
-/// What the script answered.
+/// A response of the script.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ScriptResponse {
     pub(crate) committed: bool,
     pub(crate) now: Timestamp,
     found: SmallVec<[(Key, Option<[u8; STATE_BYTES]>); 2]>,
 }
 
-impl Answer {
-    /// The counters as they were found, to tell the verdicts of.
-    pub(crate) fn found(&self) -> Found<'_> {
-        Found { found: &self.found, written: SmallVec::new() }
+impl ScriptResponse {
+    /// The states that the script found, for the verdicts.
+    pub(crate) fn counters(&self) -> FoundCounters<'_> {
+        FoundCounters { found: &self.found, written: SmallVec::new() }
     }
 
-    /// The same moment for all charges.
+    /// The context with the time at which the script decided.
     pub(crate) fn context(&self, context: Context) -> Context {
         Context { now: self.now, ..context }
     }
 }
 
-/// The counters of one answer, and what became of them.
+/// The counters of one response, with later changes.
 #[derive(Debug)]
-pub(crate) struct Found<'a> {
+pub(crate) struct FoundCounters<'a> {
     found: &'a [(Key, Option<[u8; STATE_BYTES]>)],
     written: SmallVec<[(Key, State); 2]>,
 }
 
-impl Counters for Found<'_> {
+impl Counters for FoundCounters<'_> {
     fn read(&mut self, charge: &Charge<'_>) -> Option<State> {
         if let Some((_, state)) = self.written.iter().find(|(key, _)| *key == charge.key) {
             return Some(*state);
@@ -272,13 +272,13 @@ impl Counters for Found<'_> {
     }
 
     fn write(&mut self, charge: &Charge<'_>, step: &Step) {
-        self.keep(charge.key, step.state);
+        self.set(charge.key, step.state);
     }
 }
 
-impl Found<'_> {
-    /// What became of a counter.
-    pub(crate) fn keep(&mut self, of: Key, state: State) {
+impl FoundCounters<'_> {
+    /// Sets the state of a counter.
+    pub(crate) fn set(&mut self, of: Key, state: State) {
         match self.written.iter_mut().find(|(key, _)| *key == of) {
             Some((_, kept)) => *kept = state,
             None => self.written.push((of, state)),

@@ -1,8 +1,8 @@
-//! How a connection is made: to one server, to the master that sentinels name, or to
-//! a cluster. The client library does the rest: TLS, login, database, slots.
+//! Redis server: connections to a single server, to the master that sentinels report, or to a cluster. The client
+//! library handles TLS, login, database and slots.
 
 use crate::options::{OptionsError, Password, RedisOptions, TlsOptions, Topology};
-use crate::script::{self, Call};
+use crate::script::{self, ScriptCall};
 use crate::{KeyName, Prefix};
 use redis::aio::MultiplexedConnection;
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
@@ -19,56 +19,56 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
-/// How long making a connection may take: more than a call, since nobody waits for it.
+/// Time limit for a connection attempt: longer than a call, because no request waits for all of it.
 pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-/// How long what was sent may stay unacknowledged by the other end's system.
+/// How long sent data may stay without a TCP acknowledgment.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
-/// On so many slots of a cluster it is tried whether deciding works.
+/// Number of cluster slots on which the probe decides.
 const PROBED_SLOTS: u16 = 32;
-/// Commands that may wait for one connection's writer. Far more than requests are under way.
+/// Queue of commands for one connection's writer; far more than concurrent requests.
 const QUEUE: usize = 4_096;
 
-pub(crate) enum Server {
+pub(crate) enum RedisServer {
     Single(Client),
     Sentinel(Sentinels),
     Cluster(Box<Cluster>),
 }
 
-/// A cluster, and the same for commands that are not to be repeated.
+/// A cluster client, and another one for commands that must not be repeated.
 pub(crate) struct Cluster {
     usual: ClusterClient,
-    once: ClusterClient,
+    no_retry: ClusterClient,
 }
 
 /// A connection whose clones share one pipeline.
 #[derive(Clone)]
-pub(crate) enum Connection {
+pub(crate) enum RedisConnection {
     Single(MultiplexedConnection),
-    Cluster(ClusterConnection, Arc<Once>),
+    Cluster(ClusterConnection, Arc<NoRetryConnection>),
 }
 
-/// A connection to a cluster that repeats nothing, made in the background: what the library
-/// repeats because the connection broke may have been done already, and given back twice it would be too much.
-pub(crate) struct Once {
+/// A cluster connection without retries, created in the background: a command that the library repeats after a
+/// broken connection may have been executed already, and a repeated return of units would exceed the limit.
+pub(crate) struct NoRetryConnection {
     client: ClusterClient,
     connection: OnceCell<ClusterConnection>,
 }
 
-impl Once {
+impl NoRetryConnection {
     async fn connected(&self) -> RedisResult<ClusterConnection> {
         self.connection.get_or_try_init(|| self.client.get_async_connection()).await.cloned()
     }
 
-    async fn ask(&self, command: &Cmd) -> RedisResult<Value> {
+    async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         let mut connection = self.connected().await?;
         let answer = redis::aio::ConnectionLike::req_packed_command(&mut connection, command).await;
         answer?.extract_error()
     }
 }
 
-impl Connection {
-    pub(crate) async fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
+impl RedisConnection {
+    pub(crate) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
         let answer = match self {
             Self::Single(connection) => connection.send_packed_command(command).await,
             Self::Cluster(connection, _) => {
@@ -78,25 +78,25 @@ impl Connection {
         answer?.extract_error()
     }
 
-    /// The same for a command that must not be done twice. A node that says that a slot is elsewhere has done nothing.
-    pub(crate) async fn ask_once(&mut self, command: &Cmd) -> RedisResult<Value> {
-        let Self::Cluster(_, once) = self else { return self.ask(command).await };
-        let answer = once.ask(command).await;
-        let is_elsewhere = |error: &RedisError| {
+    /// The same for a command that must not be executed twice. A node that redirects to another node executed nothing.
+    pub(crate) async fn send_once(&mut self, command: &Cmd) -> RedisResult<Value> {
+        let Self::Cluster(_, once) = self else { return self.send(command).await };
+        let answer = once.send(command).await;
+        let is_redirect = |error: &RedisError| {
             let moved = [ServerErrorKind::Moved, ServerErrorKind::Ask, ServerErrorKind::TryAgain];
             moved.into_iter().any(|kind| is(error, kind))
         };
         match answer {
-            Err(error) if is_elsewhere(&error) => self.ask(command).await,
+            Err(error) if is_redirect(&error) => self.send(command).await,
             answer => answer,
         }
     }
 
-    /// Whether anybody is there: of a cluster, any node, since one that is lost is replaced by the others.
+    /// Sends a `PING`; in a cluster to any node, because the others replace a lost one.
     pub(crate) async fn ping(&mut self) -> RedisResult<()> {
         let ping = redis::cmd("PING");
         match self {
-            Self::Single(_) => self.ask(&ping).await.map(drop),
+            Self::Single(_) => self.send(&ping).await.map(drop),
             Self::Cluster(connection, _) => {
                 let any = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
                 connection.route_command(ping, any).await?.extract_error().map(drop)
@@ -104,20 +104,20 @@ impl Connection {
         }
     }
 
-    /// Lets a single server know the script. Whoever does not know it is sent its text with the first call,
-    /// as are the nodes of a cluster, and as is done for a user who may not load scripts.
+    /// Loads the script on a single server. Nodes of a cluster, and servers whose user may not load scripts, get its
+    /// text with the first call.
     pub(crate) async fn load(&mut self, script: &str) -> RedisResult<()> {
         match self {
             Self::Single(_) => {
-                let loaded = self.ask(redis::cmd("SCRIPT").arg("LOAD").arg(script)).await;
+                let loaded = self.send(redis::cmd("SCRIPT").arg("LOAD").arg(script)).await;
                 loaded.map(drop).or_else(|error| if error.is_io_error() { Err(error) } else { Ok(()) })
             }
             Self::Cluster(..) => Ok(()),
         }
     }
 
-    /// Decides something, as requests do: a server may answer and yet let nobody decide or write, as one that
-    /// is no master any more, or is full. Of a cluster on so many slots that each of its masters has one.
+    /// Decides on a probe counter, as requests do: a replica or a full server responds to `PING` but rejects writes. In
+    /// a cluster it uses enough slots to reach each master.
     pub(crate) async fn probe(&mut self, prefix: &Prefix) -> RedisResult<()> {
         let slots = match self {
             Self::Single(_) => 1,
@@ -125,21 +125,21 @@ impl Connection {
         };
         let hash = script::hash();
         for number in 0..slots {
-            let call = Call::probe(KeyName::probe(prefix, number));
-            let mut answer = self.ask(&call.command("EVALSHA", &hash)).await;
+            let call = ScriptCall::probe(KeyName::probe(prefix, number));
+            let mut answer = self.send(&call.command("EVALSHA", &hash)).await;
             if matches!(&answer, Err(error) if is(error, ServerErrorKind::NoScript)) {
-                answer = self.ask(&call.command("EVAL", script::TEXT)).await;
+                answer = self.send(&call.command("EVAL", script::TEXT)).await;
             }
             answer?;
         }
         Ok(())
     }
 
-    /// Whether it has to be made anew after this error. One to a cluster mends itself, as long as it knows a node.
+    /// Whether this error breaks the connection. A cluster connection repairs itself while it knows a node.
     pub(crate) fn is_broken_by(&self, error: &RedisError) -> bool {
         match self {
             Self::Cluster(..) => error.kind() == ErrorKind::ClusterConnectionNotFound,
-            // It broke, or leads to a server that is no master any more.
+            // It broke, or its server is a replica by now.
             Self::Single(_) => {
                 error.is_io_error()
                     || error.is_unrecoverable_error()
@@ -154,10 +154,10 @@ pub(crate) fn is(error: &RedisError, kind: ServerErrorKind) -> bool {
     error.kind() == ErrorKind::Server(kind)
 }
 
-impl Server {
+impl RedisServer {
     pub(crate) fn new(options: &RedisOptions) -> Result<Self, OptionsError> {
         options.check()?;
-        // The library asks for the process' provider, and two in one build would leave it without.
+        // The library uses the provider of the process, and with two in one build there would be no default.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let nodes = options.nodes.iter().enumerate().map(|(index, url)| node(index, url, options));
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
@@ -175,7 +175,7 @@ impl Server {
                 let client = |retries| {
                     let mut builder = ClusterClientBuilder::new(nodes.clone())
                         .connection_timeout(CONNECT_WITHIN)
-                        // The store waits, and it knows how long. After this the library would send it again.
+                        // The store has its own timeout. After this one the library would repeat the command.
                         .response_timeout(options.timeout.saturating_mul(2).max(CONNECT_WITHIN))
                         .overall_response_timeout(None)
                         .tcp_settings(sockets())
@@ -185,13 +185,13 @@ impl Server {
                     }
                     builder.build().map_err(|error| unfit(&error))
                 };
-                Ok(Self::Cluster(Box::new(Cluster { usual: client(3)?, once: client(0)? })))
+                Ok(Self::Cluster(Box::new(Cluster { usual: client(3)?, no_retry: client(0)? })))
             }
             Topology::Sentinel { .. } => Sentinels::new(nodes, options).map(Self::Sentinel),
         }
     }
 
-    /// Where the sentinels say that the master is; none where there are no sentinels, or they do not say.
+    /// The address of the master according to the sentinels; `None` without sentinels or without a response.
     pub(crate) async fn master(&self) -> Option<ConnectionAddr> {
         let Self::Sentinel(sentinels) = self else { return None };
         let mut client = sentinels.client().ok()?;
@@ -204,32 +204,38 @@ impl Server {
     }
 
     /// Connects, on the runtime of the caller.
-    pub(crate) async fn connect(&self) -> RedisResult<Connection> {
+    pub(crate) async fn connect(&self) -> RedisResult<RedisConnection> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_WITHIN))
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
         match self {
-            Self::Single(client) => {
-                client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::Single)
-            }
-            Self::Sentinel(sentinels) => {
-                sentinels.client()?.get_async_connection_with_config(&config).await.map(Connection::Single)
-            }
+            Self::Single(client) => client
+                .get_multiplexed_async_connection_with_config(&config)
+                .await
+                .map(RedisConnection::Single),
+            Self::Sentinel(sentinels) => sentinels
+                .client()?
+                .get_async_connection_with_config(&config)
+                .await
+                .map(RedisConnection::Single),
             Self::Cluster(cluster) => {
-                let once = Arc::new(Once { client: cluster.once.clone(), connection: OnceCell::new() });
+                let once = Arc::new(NoRetryConnection {
+                    client: cluster.no_retry.clone(),
+                    connection: OnceCell::new(),
+                });
                 let usual = cluster.usual.get_async_connection().await?;
-                // Whoever gives back has no time to wait for it.
+                // A return of units has no time to wait for this connection.
                 let early = Arc::clone(&once);
                 tokio::spawn(async move { early.connected().await.map(drop) });
-                Ok(Connection::Cluster(usual, once))
+                Ok(RedisConnection::Cluster(usual, once))
             }
         }
     }
 }
 
-/// What sockets are made with. A command leaves at once; what is lost without a word, as behind a
-/// firewall that forgot us, is seen by the system in seconds.
+/// Socket options: commands are sent immediately, and the system detects a silently lost connection in seconds, for
+/// example behind a firewall that dropped it.
 fn sockets() -> TcpSettings {
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_secs(5))
@@ -245,7 +251,7 @@ fn node(index: usize, url: &str, options: &RedisOptions) -> Result<ConnectionInf
     let node = url.into_connection_info().map_err(|_| OptionsError::Url { number: index + 1 })?;
     let node = node.set_tcp_settings(sockets());
     if matches!(options.topology, Topology::Sentinel { .. }) {
-        return Ok(node); // What is given besides the URLs is for the master.
+        return Ok(node); // The separate credentials are for the master.
     }
     let mut login = node.redis_settings().clone();
     if let Some(username) = options.username.as_ref().filter(|_| login.username().is_none()) {
@@ -265,8 +271,8 @@ fn certificates(tls: &TlsOptions) -> TlsCertificates {
     }
 }
 
-/// Where the master is asked for. A client of sentinels is made anew each time, since it
-/// keeps connections, and those end with the runtime that they were made on.
+/// The sentinels. Each request creates a new client, because a client keeps connections, which end with their
+/// runtime.
 pub(crate) struct Sentinels {
     nodes: Vec<ConnectionInfo>,
     options: RedisOptions,
@@ -280,7 +286,7 @@ impl Sentinels {
 
     fn client(&self) -> RedisResult<SentinelClient> {
         let Topology::Sentinel { master_name, username, password } = &self.options.topology else {
-            return Err((ErrorKind::EmptySentinelList, "no sentinels are given").into());
+            return Err((ErrorKind::EmptySentinelList, "no sentinels are configured").into());
         };
         let addresses = self.nodes.iter().map(|node| node.addr().clone());
         let mut builder = SentinelClientBuilder::new(addresses, master_name, SentinelServerType::Master)?;
@@ -318,11 +324,11 @@ fn is_tls(node: &ConnectionInfo) -> bool {
 }
 
 fn unfit(error: &RedisError) -> OptionsError {
-    OptionsError::Unfit { reason: told(error) }
+    OptionsError::Unfit { reason: describe(error) }
 }
 
-/// An error in a few words. The library puts no password into one, but a server may repeat what it was sent.
-pub(crate) fn told(error: &RedisError) -> String {
+/// A short description of an error. It contains no text of the server, which may repeat what it received.
+pub(crate) fn describe(error: &RedisError) -> String {
     match (error.code(), error.is_io_error()) {
         (Some(code), _) => format!("Redis answers {code}"),
         (None, true) => error.to_string(),

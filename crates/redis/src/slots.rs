@@ -1,13 +1,13 @@
-//! A batch on several slots of a cluster, which no script can reach at once.
+//! Batches that span slots of a cluster: one script cannot reach keys of several slots.
 //!
-//! Two steps. First each slot takes what fits of its charges, whatever the others say,
-//! and tells what it found. From all of it follows whether the batch commits. If it
-//! does, everything is recorded already. If not, what was taken is given back: to the
-//! same window only, and to a bucket only if it cannot have been full since. So nothing is ever admitted that does not fit; between the steps,
-//! and where the second is lost with its node or an answer of the first comes too late, a little is refused that would have fit.
+//! The decision has two steps. First, each slot reserves what fits of its charges, independently of the others,
+//! and returns the states that it found. These show whether the batch commits. If it does, everything is
+//! recorded already. If not, the reserved units are given back: only to the same window, and to a bucket only if
+//! it cannot have been full since. So the limit is never exceeded. Between the steps, and if the second step is
+//! lost or a response of the first is late, requests may be refused that would have fit.
 
-use crate::script::{Answer, Call, Request, Taken};
-use crate::store::Shared;
+use crate::client::RedisClient;
+use crate::script::{CounterRequest, ScriptCall, ScriptResponse, UndoRecord};
 use crate::wait::Wait;
 use crate::{Prefix, script};
 use hivemind_core::algorithm::{Action, step};
@@ -24,7 +24,7 @@ type Group<'b, 'c> = (u16, SmallVec<[(usize, &'b Charge<'c>); 2]>);
 pub(crate) fn spans(prefix: &Prefix, batch: &[Charge<'_>]) -> bool {
     let mut tags = batch.iter().map(|charge| charge.key);
     let first = tags.next();
-    // One counter alone, as in most batches, needs no look at its name.
+    // Most batches have one counter: its name is not needed.
     if tags.all(|key| Some(key) == first) {
         return false;
     }
@@ -34,71 +34,71 @@ pub(crate) fn spans(prefix: &Prefix, batch: &[Charge<'_>]) -> bool {
 }
 
 pub(crate) async fn decide(
-    shared: &Arc<Shared>,
+    client: &Arc<RedisClient>,
     batch: &[Charge<'_>],
     context: Context,
     wait: &Wait,
 ) -> Result<Verdicts, StoreError> {
-    let groups = grouped(&shared.options.prefix, batch);
-    let mut answers: SmallVec<[Answer; 2]> = SmallVec::new();
-    let mut taken = TakenSoFar { shared: Arc::clone(shared), undoing: Vec::new() };
+    let groups = grouped(&client.options.prefix, batch);
+    let mut responses: SmallVec<[ScriptResponse; 2]> = SmallVec::new();
+    let mut reserved = Reservation { client: Arc::clone(client), undoing: Vec::new() };
     for (_, charges) in &groups {
-        let mut call = Call::new(shared.manner(context, true));
-        call.charge_all(&shared.options.prefix, charges.iter().map(|(_, charge)| *charge));
-        match shared.call(&call, wait).await {
-            Ok(answer) => {
-                taken.undoing.push(undoing(shared, charges, &answer, context));
-                answers.push(answer);
+        let mut call = ScriptCall::new(client.call_options(context, true));
+        call.charge_all(&client.options.prefix, charges.iter().map(|(_, charge)| *charge));
+        match client.call(&call, wait).await {
+            Ok(response) => {
+                reserved.undoing.push(undoing(client, charges, &response, context));
+                responses.push(response);
             }
             Err(error) => {
-                taken.give_back(wait).await;
+                reserved.give_back(wait).await;
                 return Err(error);
             }
         }
     }
-    // Tried as if all of it were one batch, each slot at its own moment.
-    let tried = in_order(batch.len(), groups.iter().zip(&answers), context, true);
+    // The verdicts as if it were one batch, each slot at its own time.
+    let tried = in_order(batch.len(), groups.iter().zip(&responses), context, true);
     let committed = commits(batch, &tried);
     if committed {
-        taken.undoing.clear();
+        reserved.undoing.clear();
         return Ok(Verdicts::new(true, tried));
     }
-    let left = in_order(batch.len(), groups.iter().zip(&answers), context, false);
-    taken.give_back(wait).await;
-    shared.counts.given_back.one();
+    let left = in_order(batch.len(), groups.iter().zip(&responses), context, false);
+    reserved.give_back(wait).await;
+    client.counts.given_back.one();
     Ok(Verdicts::new(false, left))
 }
 
 /// The verdicts on all charges, in the order of the batch.
 fn in_order<'g, 'b: 'g, 'c: 'b>(
     count: usize,
-    answered: impl Iterator<Item = (&'g Group<'b, 'c>, &'g Answer)>,
+    responses: impl Iterator<Item = (&'g Group<'b, 'c>, &'g ScriptResponse)>,
     context: Context,
     committed: bool,
 ) -> Vec<Verdict> {
     let mut verdicts: Vec<(usize, Verdict)> = Vec::with_capacity(count);
-    for ((_, charges), answer) in answered {
+    for ((_, charges), response) in responses {
         let part: SmallVec<[Charge<'_>; 2]> = charges.iter().map(|(_, charge)| **charge).collect();
-        let told = settle_on(&part, answer.context(context), &mut answer.found(), committed);
-        verdicts.extend(charges.iter().map(|(index, _)| *index).zip(told.each().iter().copied()));
+        let settled = settle_on(&part, response.context(context), &mut response.counters(), committed);
+        verdicts.extend(charges.iter().map(|(index, _)| *index).zip(settled.each().iter().copied()));
     }
     verdicts.sort_by_key(|(index, _)| *index);
     verdicts.into_iter().map(|(_, verdict)| verdict).collect()
 }
 
-/// What the first step has taken on each slot that answered. It is given back however the request ends, also
-/// where its caller goes away between the steps, unless the batch commits.
-struct TakenSoFar {
-    shared: Arc<Shared>,
-    undoing: Vec<Call>,
+/// The units that the first step reserved. Unless the batch commits, they are given back however the request
+/// ends, even if its caller drops it between the steps.
+struct Reservation {
+    client: Arc<RedisClient>,
+    undoing: Vec<ScriptCall>,
 }
 
-impl TakenSoFar {
-    /// The request waits for it no longer than for an answer, but it is done in any case.
+impl Reservation {
+    /// Gives the units back in the background. The request waits for this only within its time limit.
     async fn give_back(mut self, wait: &Wait) {
         let Some(given) = self.start() else { return };
         let timed = {
-            let runtime = self.shared.lines.runtime();
+            let runtime = self.client.connections.runtime();
             let _on = runtime.enter();
             tokio::time::timeout(wait.left(), given)
         };
@@ -111,27 +111,32 @@ impl TakenSoFar {
         if calls.is_empty() {
             return None;
         }
-        let by = Arc::clone(&self.shared);
-        Some(self.shared.lines.runtime().spawn(async move {
+        let client = Arc::clone(&self.client);
+        Some(self.client.connections.runtime().spawn(async move {
             for call in calls {
-                // What cannot be given back stays taken until its window ends: never too much is admitted.
-                let _ = by.call(&call, &Wait::new(by.options.timeout)).await;
+                // Units that cannot be given back stay counted until their window ends: the limit is never exceeded.
+                let _ = client.call(&call, &Wait::new(client.options.timeout)).await;
             }
         }))
     }
 }
 
-impl Drop for TakenSoFar {
+impl Drop for Reservation {
     fn drop(&mut self) {
         drop(self.start());
     }
 }
 
-/// What the second step asks of one slot.
-fn undoing(shared: &Shared, charges: &[(usize, &Charge<'_>)], answer: &Answer, context: Context) -> Call {
-    let at = answer.context(context);
-    let mut call = Call::new(shared.manner(context, true));
-    let mut found = answer.found();
+/// The call of the second step for one slot.
+fn undoing(
+    client: &RedisClient,
+    charges: &[(usize, &Charge<'_>)],
+    response: &ScriptResponse,
+    context: Context,
+) -> ScriptCall {
+    let at = response.context(context);
+    let mut call = ScriptCall::new(client.call_options(context, true));
+    let mut found = response.counters();
     for (_, charge) in charges {
         let action = match charge.op {
             Op::Spend => Action::Spend { count_refusal: context.on_refusal != OnRefusal::CountNone },
@@ -144,8 +149,8 @@ fn undoing(shared: &Shared, charges: &[(usize, &Charge<'_>)], answer: &Answer, c
         let is_window = !matches!(charge.limit, hivemind_core::Limit::TokenBucket(_));
         let stays_counted = is_window && context.on_refusal == OnRefusal::CountAll;
         if charge.op == Op::Spend && tried.verdict.is_admitted() && !stays_counted {
-            let taken = Taken::leaving(charge.limit, tried.state);
-            call.push(&shared.options.prefix, charge, Request::Undo(taken));
+            let taken = UndoRecord::leaving(charge.limit, tried.state);
+            call.push(&client.options.prefix, charge, CounterRequest::Undo(taken));
         }
     }
     call
@@ -163,7 +168,7 @@ fn grouped<'b, 'c>(prefix: &Prefix, batch: &'b [Charge<'c>]) -> Vec<Group<'b, 'c
     groups
 }
 
-/// The slot of a name: of what its first braces hold, as the cluster reckons it.
+/// The cluster slot of a name: the CRC of the text in its first braces.
 fn slot(name: &str) -> u16 {
     let tag = name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     let hashed = tag.filter(|tag| !tag.is_empty()).unwrap_or(name);
@@ -182,7 +187,7 @@ mod tests {
 
     #[test]
     fn key_slot_equals_redis_cluster_slot() {
-        // As `redis-cli cluster keyslot` tells them.
+        // Values of `redis-cli cluster keyslot`.
         assert_eq!(slot("123456789"), 0x31c3);
         assert_eq!(slot("foo"), 12_182);
         assert_eq!(slot("any:{foo}:thing"), 12_182);

@@ -1,6 +1,5 @@
-//! A counter's state as Redis keeps it: 17 bytes, in limbs of 21 bits that the
-//! script can reckon with exactly. A window is kept by its beginning, not by its
-//! number, since the script then needs no division for the usual case.
+//! Encoding of a counter's state in Redis: 17 bytes, in limbs of 21 bits with which the script can compute
+//! exactly. A window is stored by its start and not by its number, so the script usually needs no division.
 
 use hivemind_core::algorithm::State;
 use hivemind_core::{Limit, Timestamp};
@@ -13,7 +12,7 @@ pub(crate) const TIME_BYTES: usize = 9;
 const LIMB_BITS: u32 = 21;
 const LIMB: u64 = (1 << LIMB_BITS) - 1;
 
-/// Times in 63 bits: until the year 2262, which the last one stands for afterwards.
+/// A time in 63 bits, which reaches until the year 2262; later times are clamped.
 pub(crate) fn limbs(nanos: u64) -> [u8; TIME_BYTES] {
     let nanos = nanos.min(u64::MAX >> 1);
     let parted = (nanos >> (2 * LIMB_BITS) & LIMB) << 48 | (nanos >> LIMB_BITS & LIMB) << 24 | nanos & LIMB;
@@ -31,7 +30,7 @@ pub(crate) fn from_limbs([first, rest @ ..]: [u8; TIME_BYTES]) -> u64 {
     (highest & LIMB) << (2 * LIMB_BITS) | (parted >> 24 & LIMB) << LIMB_BITS | parted & LIMB
 }
 
-/// What a state that was read means under `limit`.
+/// Decodes a state under `limit`.
 pub(crate) fn from_bytes(limit: &Limit, bytes: [u8; STATE_BYTES]) -> State {
     let (time, count) = bytes.split_at(TIME_BYTES);
     let since = from_limbs(time.try_into().unwrap_or_default());
@@ -43,7 +42,7 @@ pub(crate) fn from_bytes(limit: &Limit, bytes: [u8; STATE_BYTES]) -> State {
     State::from_bits(since, u64::from_be_bytes(count))
 }
 
-/// When the window of a state begins, as limbs; for a bucket, when it last earned.
+/// The start of a state's window as limbs; for a bucket, the time of its last refill.
 pub(crate) fn beginning(limit: &Limit, state: State) -> [u8; TIME_BYTES] {
     let (since, _) = state.bits();
     limbs(match limit {
@@ -52,7 +51,7 @@ pub(crate) fn beginning(limit: &Limit, state: State) -> [u8; TIME_BYTES] {
     })
 }
 
-/// A window's state without `units` that were taken from the window that began then, as the script undoes it.
+/// A window's state without `units` that were taken from the window with this start; the script does the same.
 pub(crate) fn undone(limit: &Limit, state: State, units: u64, began: [u8; TIME_BYTES]) -> State {
     let (window, count) = state.bits();
     let taken_from = from_limbs(began) / period_nanos(limit);
@@ -77,7 +76,7 @@ pub(crate) fn period_nanos(limit: &Limit) -> u64 {
     u64::try_from(limit.period().length().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The moment that the script decided at.
+/// The time at which the script decided.
 pub(crate) fn moment(bytes: [u8; TIME_BYTES]) -> Timestamp {
     Timestamp::from_nanos(from_limbs(bytes))
 }

@@ -1,4 +1,4 @@
-//! How long a request waits: for all its commands together, and never past its caller's deadline.
+//! Time limit of a request: for all its commands together, and at most until its caller's deadline.
 
 use hivemind_core::store::{Context, StoreError};
 use hivemind_core::{Clock, SystemClock, Timestamp};
@@ -8,17 +8,17 @@ use std::time::Duration;
 pub(crate) struct Wait {
     until: Timestamp,
     at_most: Duration,
-    /// Whether the caller's deadline comes before the time-out.
+    /// Whether the caller's deadline is earlier than the timeout.
     is_the_callers: bool,
 }
 
 impl Wait {
-    /// As long as a call may take, from now on.
+    /// The timeout of a call, starting now.
     pub(crate) fn new(at_most: Duration) -> Self {
         Self { until: SystemClock.now().saturating_add(at_most), at_most, is_the_callers: false }
     }
 
-    /// The same, but not past the deadline of a request.
+    /// The same, but at most until the deadline of a request.
     pub(crate) fn of(context: Context, timeout: Duration) -> Result<Self, StoreError> {
         let Some(deadline) = context.deadline else { return Ok(Self::new(timeout)) };
         let left = deadline.since(context.now);
@@ -28,7 +28,7 @@ impl Wait {
         Ok(Self { is_the_callers: left < timeout, ..Self::new(timeout.min(left)) })
     }
 
-    /// What is left of it, however the clock is set meanwhile.
+    /// The remaining time, even if the clock is set in the meantime.
     pub(crate) fn left(&self) -> Duration {
         self.until.since(SystemClock.now()).min(self.at_most)
     }

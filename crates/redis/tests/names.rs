@@ -22,12 +22,12 @@ fn hash_tag(name: &str) -> Option<&str> {
     rest.split_once('}').map(|(tag, _)| tag).filter(|tag| !tag.is_empty())
 }
 
-/// Everything that tells one counter from another, owned.
+/// Everything that distinguishes counters, owned.
 #[derive(Clone, Debug, PartialEq)]
 struct Identity {
     kind: CounterKind,
     ordinal: u16,
-    door: u8,
+    frontend: u8,
     entries: Vec<(String, String)>,
     /// Domain or service, client, connection.
     parts: [String; 3],
@@ -35,10 +35,10 @@ struct Identity {
 }
 
 impl Identity {
-    /// What is no part of a door's counters is made equal, so that it tells none of them apart.
-    fn new(door: u8, kind: CounterKind, ordinal: u16, texts: Texts) -> Self {
+    /// Clears the fields that the counters of this frontend do not use.
+    fn new(frontend: u8, kind: CounterKind, ordinal: u16, texts: Texts) -> Self {
         let (mut entries, mut parts, mut endpoint) = texts;
-        match door {
+        match frontend {
             0 => {
                 parts[1].clear();
                 parts[2].clear();
@@ -47,20 +47,20 @@ impl Identity {
             1 | 2 => {
                 entries.clear();
                 parts[2].clear();
-                endpoint = endpoint.filter(|_| door == 1);
+                endpoint = endpoint.filter(|_| frontend == 1);
             }
             _ => {
                 entries.clear();
                 endpoint = None;
             }
         }
-        Self { kind, ordinal, door, entries, parts, endpoint }
+        Self { kind, ordinal, frontend, entries, parts, endpoint }
     }
 
     fn name(&self) -> String {
         let [first, client, connection] = self.parts.each_ref().map(String::as_str);
         let entries: Vec<_> = self.entries.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        let counted = match self.door {
+        let counted = match self.frontend {
             0 => CounterSubject::Descriptor(Parts { domain: first, entries: &entries }),
             1 => CounterSubject::Requests { service: first, endpoint: self.endpoint.as_deref(), client },
             2 => CounterSubject::Connections { service: first, client },
@@ -92,7 +92,7 @@ fn kind() -> impl Strategy<Value = CounterKind> {
 fn identity() -> impl Strategy<Value = Identity> {
     let texts = (vec((text(), text()), 0..3), [text(), text(), text()], option::of(text()));
     (0..4_u8, kind(), 0..3_u16, texts)
-        .prop_map(|(door, kind, ordinal, texts)| Identity::new(door, kind, ordinal, texts))
+        .prop_map(|(frontend, kind, ordinal, texts)| Identity::new(frontend, kind, ordinal, texts))
 }
 
 /// Undoes the encoding.
@@ -160,7 +160,7 @@ fn read_back(name: &str) -> Identity {
     let (rest, counter) = name.rsplit_once(':').unwrap();
     let (kind, ordinal) = read_counter(counter);
     let parts: Vec<_> = rest.split(':').collect();
-    let (door, parts, entries, endpoint) = match parts[..] {
+    let (frontend, parts, entries, endpoint) = match parts[..] {
         ["rls", domain] => (0, [read_tag(domain), String::new(), String::new()], "", None),
         ["rls", domain, entries] => (0, [read_tag(domain), String::new(), String::new()], entries, None),
         ["http", service, endpoint, client] => {
@@ -175,7 +175,7 @@ fn read_back(name: &str) -> Identity {
     };
     let entries = entries.split(',').filter_map(|entry| entry.split_once('='));
     let entries = entries.map(|(key, value)| (decoded(key), decoded(value))).collect();
-    Identity { kind, ordinal, door, entries, parts, endpoint }
+    Identity { kind, ordinal, frontend, entries, parts, endpoint }
 }
 
 fn read_counter(counter: &str) -> (CounterKind, u16) {

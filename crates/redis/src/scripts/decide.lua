@@ -1,6 +1,6 @@
 -- Decides one batch of charges on the counters KEYS, all or nothing, as hivemind-core's
--- algorithms and its `store/batch.rs` do: whoever changes one changes the other, and the
--- conformance suite holds them together. See docs/decisions/011.
+-- algorithms and its `store/batch.rs` do: a change of one needs the same change of the other,
+-- and the conformance suite compares them. See docs/decisions/011.
 --
 -- Lua's numbers are doubles, whole up to 2^53, and times are nanoseconds in 63 bits. So a time
 -- is three limbs of 21 bits, highest first, and is only ever multiplied by what has 32 bits: a
@@ -14,8 +14,8 @@
 -- key a byte for whether it was there and the state that was found.
 
 local LIMB, HALF, STEP_BACK = 2097152, 4294967296, 60000000000
--- What a charge asks, and besides: to undo what was taken from a window, to take a slice of
--- what is left, to count hits that were refused without asking, and to count a refusal.
+-- The operations of a charge, and other requests: to give units back, to lease a slice of what
+-- is left, to count hits that were refused without a call, and to count a refusal.
 local SPEND, PEEK, REFUND, DEBIT, UNDO, LEASE, OWED, COUNT = 0, 1, 2, 3, 4, 5, 6, 7
 local ENFORCE, QUOTA = 0, 2
 local COUNT_ALL, COUNT_NONE = 1, 2
@@ -39,7 +39,7 @@ local function whole(x2, x1, x0)
 end
 
 -- The quotient of (a * x - c) and y, which has 32 bits, and the rest. The first guess is off by
--- one at most; the loop is bounded in case somebody else wrote the state.
+-- one at most; the loop is bounded in case another program wrote the state.
 local function divided(a, x2, x1, x0, c, y2, y1, y0)
   local q = floor((a * whole(x2, x1, x0) - c) / whole(y2, y1, y0))
   local r2, r1, r0

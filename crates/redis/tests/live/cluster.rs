@@ -35,8 +35,8 @@ impl Cluster {
             meet(&nodes[0], node);
         }
         for node in &nodes {
-            node.says(&["cluster", "slots"], |told| told.matches("127.0.0.1").count() == 3);
-            node.says(&["cluster", "info"], |told| told.contains("cluster_state:ok"));
+            node.says(&["cluster", "slots"], |output| output.matches("127.0.0.1").count() == 3);
+            node.says(&["cluster", "info"], |output| output.contains("cluster_state:ok"));
         }
         Self { nodes }
     }
@@ -201,11 +201,11 @@ fn lost_cluster_node_is_replaced_by_its_replica() {
     let replica = Cluster::node();
     meet(&cluster.nodes[0], &replica);
     let master = cluster.nodes[0].cli(&["cluster", "myid"]);
-    replica.says(&["cluster", "nodes"], |told| told.contains(&master) && told.lines().count() == 4);
-    replica.says(&["cluster", "replicate", &master], |told| told == "OK");
-    replica.says(&["info", "replication"], |told| told.contains("master_link_status:up"));
+    replica.says(&["cluster", "nodes"], |output| output.contains(&master) && output.lines().count() == 4);
+    replica.says(&["cluster", "replicate", &master], |output| output == "OK");
+    replica.says(&["info", "replication"], |output| output.contains("master_link_status:up"));
     for node in &cluster.nodes {
-        node.says(&["cluster", "slots"], |told| told.matches("127.0.0.1").count() == 4);
+        node.says(&["cluster", "slots"], |output| output.matches("127.0.0.1").count() == 4);
     }
     let runtime = runtime();
     let mut options = cluster.options();
@@ -214,10 +214,11 @@ fn lost_cluster_node_is_replaced_by_its_replica() {
     let (limit, entries) = (Limit::fixed_window(u32::MAX, Period::HOUR), [("client", "three")]);
     // By their slots: 3300 is the first node's, 15495 the third's.
     let [lost, other] = ["b", "a"].map(|domain| Parts { domain, entries: &entries });
-    let ask =
-        |parts| runtime.block_on(store.decide(&[spend(parts, &limit)], now())).map(|told| told.committed);
+    let ask = |parts| {
+        runtime.block_on(store.decide(&[spend(parts, &limit)], now())).map(|verdicts| verdicts.committed)
+    };
     assert_eq!([ask(lost), ask(other)], [Ok(true), Ok(true)]);
-    replica.says(&["keys", "*:rls:*"], |told| told.contains("{b}"));
+    replica.says(&["keys", "*:rls:*"], |output| output.contains("{b}"));
     cluster.nodes[0].kill();
     let begun = SystemClock.now();
     let mut others = 0;

@@ -37,7 +37,7 @@ async fn ask(store: &Lent) -> Result<bool, StoreError> {
     store.decide(&[spend(&limit)], now()).await.map(|verdicts| verdicts.committed)
 }
 
-/// Asks until it is answered otherwise, and tells the longest wait.
+/// Sends requests until one has the wanted result, and returns the longest wait.
 async fn ask_until(store: &Lent, done: impl Fn(&Result<bool, StoreError>) -> bool) -> Duration {
     let (begun, mut longest) = (SystemClock.now(), Duration::ZERO);
     loop {
@@ -54,11 +54,11 @@ async fn ask_until(store: &Lent, done: impl Fn(&Result<bool, StoreError>) -> boo
 
 async fn goes_down(store: &Lent) {
     let mut availability = store.0.availability();
-    let down = availability.wait_for(|told| matches!(told, Availability::Down { .. }));
+    let down = availability.wait_for(|state| matches!(state, Availability::Down { .. }));
     tokio::time::timeout(SOON, down).await.expect("it is seen soon").unwrap();
 }
 
-/// Waits until a Redis that answers again is asked again, and says how long that took.
+/// Waits until calls are sent again after Redis has recovered, and prints how long that took.
 async fn found_again(store: &Lent, after: &str) {
     let answers = SystemClock.now();
     comes_up(&store.0).await;
@@ -78,7 +78,7 @@ fn paused_redis_costs_one_timeout_and_then_nothing() {
         for _ in 0..10_000 {
             assert!(ask(&store).await.is_err());
         }
-        assert!(SystemClock.now().since(begun) < BUSY * 2, "nobody asks any more");
+        assert!(SystemClock.now().since(begun) < BUSY * 2, "an open breaker sends no calls");
         assert!(store.0.metrics().breaker_openings >= 1);
         server.signal("CONT");
         found_again(&store, "stood still").await;
@@ -216,22 +216,22 @@ fn invalid_options_errors_name_the_remedy() {
     assert!(!shown.contains("hunter2"), "{shown}");
 }
 
-/// Hands on what is sent to a server, until a connection is told to lose it without a word.
-struct Swallowing {
+/// A proxy to a server that can silently drop the data of a connection.
+struct DroppingProxy {
     port: u16,
     swallows: Arc<Mutex<Vec<Arc<AtomicBool>>>>,
 }
 
-impl Swallowing {
+impl DroppingProxy {
     fn before(server: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let swallows: Arc<Mutex<Vec<Arc<AtomicBool>>>> = Arc::default();
-        let told = Arc::clone(&swallows);
+        let connections = Arc::clone(&swallows);
         std::thread::spawn(move || {
             for mut near in listener.incoming().map_while(Result::ok) {
                 let swallowing = Arc::new(AtomicBool::new(false));
-                told.lock().unwrap().push(Arc::clone(&swallowing));
+                connections.lock().unwrap().push(Arc::clone(&swallowing));
                 let mut far = TcpStream::connect(("127.0.0.1", server)).unwrap();
                 let (mut back, mut to) = (far.try_clone().unwrap(), near.try_clone().unwrap());
                 std::thread::spawn(move || std::io::copy(&mut back, &mut to));
@@ -252,7 +252,7 @@ impl Swallowing {
 #[test]
 fn black_hole_connection_is_replaced_and_others_continue() {
     let server = Server::on_port(|port, _| vec!["--port".to_owned(), port.to_string()]);
-    let between = Swallowing::before(server.port());
+    let between = DroppingProxy::before(server.port());
     let runtimes = [runtime(), runtime()];
     let mut options = RedisOptions::new(format!("redis://127.0.0.1:{}", between.port));
     options.timeout = PATIENCE;

@@ -24,7 +24,7 @@ fn refused(options: RedisOptions) -> String {
     let store = RedisStore::start(options, runtime.handle()).unwrap();
     let mut availability = store.availability();
     let down = runtime.block_on(async {
-        let down = availability.wait_for(|told| *told != Availability::Connecting);
+        let down = availability.wait_for(|state| *state != Availability::Connecting);
         tokio::time::timeout(SOON, down).await.unwrap().unwrap().clone()
     });
     match down {
@@ -66,7 +66,7 @@ fn cluster_and_sentinel_users_need_one_more_permission() {
     };
     let node = started(&["--cluster-enabled", "yes"], "+cluster|slots");
     node.cli(&["cluster", "addslotsrange", "0", "16383"]);
-    node.says(&["cluster", "info"], |told| told.contains("cluster_state:ok"));
+    node.says(&["cluster", "info"], |output| output.contains("cluster_state:ok"));
     let mut options = RedisOptions::new(node.url());
     options.topology = Topology::Cluster;
     assert!(decides(user(options)));

@@ -29,9 +29,9 @@ fn sentinel_failover_is_followed_to_the_new_master() {
     let mut master = Server::on_port(|port, _| on_port(port, &[]));
     let of = master.port().to_string();
     let replica = Server::on_port(|port, _| on_port(port, &["--replicaof", "127.0.0.1", &of]));
-    replica.says(&["info", "replication"], |told| told.contains("master_link_status:up"));
+    replica.says(&["info", "replication"], |output| output.contains("master_link_status:up"));
     let sentinel = sentinel(master.port());
-    sentinel.says(&["sentinel", "replicas", "main"], |told| told.contains("127.0.0.1"));
+    sentinel.says(&["sentinel", "replicas", "main"], |output| output.contains("127.0.0.1"));
     let runtime = runtime();
     let mut options = RedisOptions::new(sentinel.url());
     options.topology = Topology::Sentinel { master_name: "main".to_owned(), username: None, password: None };
@@ -43,9 +43,9 @@ fn sentinel_failover_is_followed_to_the_new_master() {
         let first = store.decide(&spend, now()).await.unwrap();
         assert_eq!(first.each()[0].remaining, 99);
         // The replica has heard of it.
-        replica.says(&["keys", "*:rls:*"], |told| told.contains("{main}"));
+        replica.says(&["keys", "*:rls:*"], |output| output.contains("{main}"));
         master.kill();
-        replica.says(&["role"], |told| told.starts_with("master"));
+        replica.says(&["role"], |output| output.starts_with("master"));
         let begun = SystemClock.now();
         let next = loop {
             match store.decide(&spend, now()).await {

@@ -125,14 +125,15 @@ impl Drop for Server {
     }
 }
 
-/// A port that nobody has at this moment.
+/// A port that is free at present.
 pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// Starts a server and waits until it takes connections; none if it ends before, as on a clash of ports.
+/// Starts a server and waits until it accepts connections; `None` if it ends before, for example because its port is
+/// in use.
 fn started(program: &str, folder: &Path, arguments: &[String]) -> Option<Child> {
-    // A sentinel's file stands first, and it knows nothing of snapshots.
+    // A sentinel has its configuration file first and knows no snapshot options.
     let is_sentinel = arguments.iter().any(|argument| argument == "--sentinel");
     let no_files: &[&str] = if is_sentinel { &[] } else { &["--save", "", "--appendonly", "no"] };
     let mut child = Command::new(program)
@@ -143,17 +144,17 @@ fn started(program: &str, folder: &Path, arguments: &[String]) -> Option<Child> 
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .spawn()
-        .expect("redis-server is installed, as ./test sees to");
+        .expect("redis-server is installed by ./test");
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let (tell, told) = mpsc::channel();
+    let (ready, is_ready) = mpsc::channel();
     std::thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
             if line.contains("eady to accept connections") || line.contains("+monitor master") {
-                let _ = tell.send(());
+                let _ = ready.send(());
             }
         }
     });
-    if told.recv_timeout(SOON).is_ok() {
+    if is_ready.recv_timeout(SOON).is_ok() {
         return Some(child);
     }
     let _ = child.kill();

@@ -38,7 +38,7 @@ pub(crate) fn store(options: RedisOptions, runtime: &Runtime) -> Lent {
 
 pub(crate) async fn comes_up(store: &RedisStore) {
     let mut availability = store.availability();
-    let up = availability.wait_for(|told| *told == Availability::Up);
+    let up = availability.wait_for(|state| *state == Availability::Up);
     let is_up = tokio::time::timeout(SOON, up).await.is_ok();
     assert!(is_up, "it is still {:?}", *store.availability().borrow());
 }

@@ -1,14 +1,11 @@
-//! Who watches Redis: it makes the first connection, looks once a second whether there
-//! is still an answer, and, when the breaker has opened, tries again and again, with
-//! longer and longer pauses that are never quite equal, so that a hundred nodes do
-//! not come back at one moment. Requests try nothing out.
+//! Redis monitor: creates the first connection, pings once a second, and retries with backoff and jitter while the
+//! breaker is open, so that many nodes do not reconnect at the same time. Requests never probe Redis themselves.
 //!
-//! What is tried is what requests do, a call of the script that writes: an answer to PING
-//! says nothing of that. And the pauses get short again only after it went well for a while:
-//! so a Redis that is well for a moment each time is not asked again and again.
+//! The probe is a call of the script that writes, because a response to `PING` does not prove that Redis decides.
+//! The backoff restarts only after a stable period, so a Redis that fails repeatedly is not probed too often.
 
 use crate::breaker::Breaker;
-use crate::server::{CONNECT_WITHIN, Connection, Server, told};
+use crate::server::{CONNECT_WITHIN, RedisConnection, RedisServer, describe};
 use crate::{Prefix, script};
 use hivemind_core::{Clock, SystemClock};
 use redis::{ConnectionAddr, RedisResult};
@@ -17,24 +14,24 @@ use std::sync::Weak;
 use std::time::Duration;
 use tokio::time::timeout;
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const PING_INTERVAL: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// What was well for so long is tried again at once.
+/// After this time without a failure the backoff restarts.
 const STEADY: Duration = Duration::from_secs(10);
-/// One late answer is no failure. A cluster is asked at a random node, of which one may be lost.
-const LOOKS: usize = 3;
+/// Attempts before a failure: one response may be late, and a cluster pings a random node, which may be lost.
+const PINGS: usize = 3;
 
-pub(crate) struct Keeper {
-    server: Weak<Server>,
+pub(crate) struct Monitor {
+    server: Weak<RedisServer>,
     breaker: Weak<Breaker>,
     prefix: Prefix,
     patience: Duration,
 }
 
-impl Keeper {
+impl Monitor {
     pub(crate) const fn new(
-        server: Weak<Server>,
+        server: Weak<RedisServer>,
         breaker: Weak<Breaker>,
         prefix: Prefix,
         patience: Duration,
@@ -42,20 +39,20 @@ impl Keeper {
         Self { server, breaker, prefix, patience }
     }
 
-    /// Runs until the store is gone.
-    pub(crate) async fn keep(self) {
+    /// Runs until the store is dropped.
+    pub(crate) async fn run(self) {
         let mut pause = FIRST_PAUSE;
         loop {
             let connected = match self.server.upgrade() {
-                Some(server) => self.try_out(&server).await,
+                Some(server) => self.probe(&server).await,
                 None => return,
             };
-            let Some(kept) = self.breaker.upgrade() else { return };
+            let Some(breaker) = self.breaker.upgrade() else { return };
             match connected {
                 Ok((connection, master)) => {
                     let closed = SystemClock.now();
-                    kept.close();
-                    drop(kept);
+                    breaker.close();
+                    drop(breaker);
                     self.watch(connection, master).await;
                     if SystemClock.now().since(closed) >= STEADY {
                         pause = FIRST_PAUSE;
@@ -63,8 +60,8 @@ impl Keeper {
                     }
                 }
                 Err(reason) => {
-                    kept.open(&reason);
-                    drop(kept);
+                    breaker.open(&reason);
+                    drop(breaker);
                 }
             }
             let _ = timeout(jittered(pause), std::future::pending::<()>()).await;
@@ -72,38 +69,38 @@ impl Keeper {
         }
     }
 
-    /// Connects, lets the script be known, and decides something.
-    async fn try_out(&self, server: &Server) -> Result<(Connection, Option<ConnectionAddr>), String> {
+    /// Connects, loads the script and probes it.
+    async fn probe(&self, server: &RedisServer) -> Result<(RedisConnection, Option<ConnectionAddr>), String> {
         let master = timeout(CONNECT_WITHIN, server.master()).await.unwrap_or_default();
         let connected = timeout(CONNECT_WITHIN, server.connect()).await;
         let mut connection = match connected {
-            Ok(connected) => connected.map_err(|error| told(&error))?,
+            Ok(connected) => connected.map_err(|error| describe(&error))?,
             Err(_) => return Err("no connection within two seconds".to_owned()),
         };
-        let patience = self.patience.max(LOOK_EVERY);
+        let patience = self.patience.max(PING_INTERVAL);
         within(patience, connection.load(script::TEXT)).await?;
         within(patience, connection.probe(&self.prefix)).await?;
         within(self.patience, connection.ping()).await?;
         Ok((connection, master))
     }
 
-    /// Looks until there is no answer, the sentinels name another master, or the breaker opens because requests
-    /// had no answer.
-    async fn watch(&self, mut connection: Connection, master: Option<ConnectionAddr>) {
+    /// Pings until a response is missing, the sentinels report another master, or the breaker opens because requests
+    /// failed.
+    async fn watch(&self, mut connection: RedisConnection, master: Option<ConnectionAddr>) {
         loop {
             let Some(watched) = self.breaker.upgrade() else { return };
-            let _ = timeout(LOOK_EVERY, watched.opens()).await;
+            let _ = timeout(PING_INTERVAL, watched.opens()).await;
             if !watched.is_closed() {
                 return;
             }
-            let mut looked = Ok(());
-            for _ in 0..LOOKS {
-                looked = within(self.patience, connection.ping()).await;
-                if looked.is_ok() {
+            let mut pinged = Ok(());
+            for _ in 0..PINGS {
+                pinged = within(self.patience, connection.ping()).await;
+                if pinged.is_ok() {
                     break;
                 }
             }
-            if let Err(reason) = looked {
+            if let Err(reason) = pinged {
                 watched.open(&reason);
                 return;
             }
@@ -117,14 +114,14 @@ impl Keeper {
     }
 }
 
-async fn within<T>(patience: Duration, asked: impl Future<Output = RedisResult<T>>) -> Result<T, String> {
-    match timeout(patience, asked).await {
-        Ok(answer) => answer.map_err(|error| told(&error)),
+async fn within<T>(patience: Duration, request: impl Future<Output = RedisResult<T>>) -> Result<T, String> {
+    match timeout(patience, request).await {
+        Ok(answer) => answer.map_err(|error| describe(&error)),
         Err(_) => Err(format!("no answer within {patience:?}")),
     }
 }
 
-/// Between half of a pause and all of it.
+/// A random time between half of a pause and all of it.
 fn jittered(pause: Duration) -> Duration {
     let share = u32::try_from(RandomState::new().hash_one(()) % 512).unwrap_or(0);
     pause / 2 + pause * share / 1024
