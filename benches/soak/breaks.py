@@ -19,6 +19,9 @@ BREAKS = {
     "calls": "the third node is killed once in the calm quarter, unrecorded",
     "eject": "Envoy keeps calling a dead node",
     "node": "the second node exits in the calm quarter",
+    "redis": "Redis is killed in the calm quarter and stays away",
+    "page": "an operator opens a page that does not exist",
+    "tame": "hostile clients do nothing",
 }
 WRITTEN = {"few": 0.05, "tight": 0.8, "loose": 1.1}  # The ratio of the shared limit in broken rules.
 KEPT = "  - key: kept\n    rate_limit: {unit: day, requests_per_unit: 1000}\n"

@@ -15,7 +15,7 @@ import sys
 # growth from one step of the allocator: a step of 4.5 MB in a correct run of four minutes looked like 2.3 MB per minute, and one of 28 correct nodes
 # in runs of one minute had 15 MB per minute.
 MEMORY_MB, MEMORY_SHORT_MB = 0.3, 20.0
-FILES, FILES_SHORT = 0.5, 2.0
+FILES, FILES_SHORT = 0.5, 2.0  # The same for threads.
 
 
 def slope(samples):
@@ -31,14 +31,15 @@ def judged(samples, most=600):
 
 
 def growth(samples):
-    """Growth per minute of `(second, MB, files)` samples."""
+    """Growth per minute of `(second, MB, files, threads)` samples."""
     later = judged(samples)
-    return tuple(slope([(sample[0], sample[what]) for sample in later]) for what in (1, 2))
+    return tuple(slope([(sample[0], sample[what]) for sample in later]) for what in (1, 2, 3))
 
 
 def may(minutes):
-    """Maximum growth per minute of memory and open files, for a run of `minutes`."""
-    return MEMORY_MB + MEMORY_SHORT_MB / minutes, FILES + FILES_SHORT / minutes
+    """Maximum growth per minute of memory, open files and threads, for a run of `minutes`."""
+    most = FILES + FILES_SHORT / minutes
+    return MEMORY_MB + MEMORY_SHORT_MB / minutes, most, most
 
 
 def self_test():
@@ -46,7 +47,7 @@ def self_test():
     noise = [dice.gauss(70, 1.5) for _ in range(600)]
     most = may(10)[0]
     step = [each - 4.5 * (second < 120) for second, each in enumerate(noise[:180])]
-    found = growth([(second, value, 50) for second, value in enumerate(step)])[0]
+    found = growth([(second, value, 50, 9) for second, value in enumerate(step)])[0]
     if found > may(4)[0]:
         print(f"growth: a step of the allocator: {found:+.2f} MB per minute, maximum {may(4)[0]:.2f}")
         return 1
@@ -56,9 +57,15 @@ def self_test():
             ("a slow start", [each - 40 * (second < 199) for second, each in enumerate(noise)], False),
             ("outliers at the end", [each + 80 * (second > 575) for second, each in enumerate(noise)], False),
             ("shrinking memory", [each - second / 10 for second, each in enumerate(noise)], False)):
-        found = growth([(second, value, 50) for second, value in enumerate(values)])[0]
+        found = growth([(second, value, 50, 9) for second, value in enumerate(values)])[0]
         if (found > most) != grows:
             print(f"growth: {what}: {found:+.2f} MB per minute, maximum {most:.2f}")
+            return 1
+    for what, threads, grows in (("six threads more in ten minutes", lambda second: second // 100, False),
+                                 ("twelve threads more in ten minutes", lambda second: second // 50, True)):
+        found = growth([(second, 70, 50, 9 + threads(second)) for second in range(600)])[2]
+        if (found > may(10)[2]) != grows:
+            print(f"growth: {what}: {found:+.2f} per minute, maximum {may(10)[2]:.2f}")
             return 1
     print("growth: detects a ramp; accepts noise, a slow start, one step and outliers")
     return 0

@@ -87,7 +87,8 @@ fn start_over_if_complete(fuzzers: &[Fuzzer], seconds: u64) -> anyhow::Result<()
 
 /// What all runs so far reached, as a Markdown table.
 fn table(fuzzers: &[Fuzzer]) -> anyhow::Result<String> {
-    let mut lines = vec!["| target | minutes | executions | edges | corpus |\n|---|---|---|---|---|".to_owned()];
+    let mut lines =
+        vec!["| target | minutes | executions | edges | corpus |\n|---|---|---|---|---|".to_owned()];
     for fuzzer in fuzzers {
         lines.push(format!("| `{}` {}", fuzzer.name, fuzzer.record()?.table_row()));
     }

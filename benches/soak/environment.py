@@ -16,6 +16,10 @@ descriptors:
     value: "%d"
     rate_limit: {unit: hour, requests_per_unit: %d}
 """
+# Wildcards that every value of a domain is compared with.
+PATTERNS = 2000
+PATTERN_RULES = "domain: patterns\ndescriptors:\n" + "".join(
+    f'  - {{key: path, value: "*v{number}*", rate_limit: {{unit: minute, requests_per_unit: 5}}}}\n' for number in range(PATTERNS))
 ENVOY = """static_resources:
   listeners:
     - address: {socket_address: {address: 127.0.0.1, port_value: %(port)d}}
@@ -63,6 +67,9 @@ admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
 class Upstream(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
+    def handle_error(self, *_):
+        """Requests of hostile clients end in the middle."""
+
     def close(self):
         self.shutdown()
         self.server_close()
@@ -76,6 +83,10 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.send_header("content-length", "2")
         self.end_headers()
         self.wfile.write(b"ok")
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.do_GET()
 
     def log_message(self, *_):
         pass
