@@ -3,7 +3,7 @@
 use super::{OnError, Storage};
 use crate::rule_files::parse_rules;
 use crate::ruleset::Ruleset;
-use crate::service::{Answer, Asked, Code, Options, Service};
+use crate::service::{Code, DecisionRequest, DecisionResponse, Options, Service};
 use crate::testing::options;
 use hivemind_core::store::{
     Charge, Context, Key, KeySeed, LocalStore, MemoryStore, OnRefusal, Op, Store, StoreError, StoreOptions,
@@ -98,7 +98,7 @@ impl Setup {
         let entries: Vec<[(&str, &str); 1]> = keys.split(' ').map(|key| [(key, "v")]).collect();
         let descriptor = |entries| Descriptor { op, ..Descriptor::new(entries) };
         let descriptors: Vec<Descriptor<'_>> = entries.iter().map(|entry| descriptor(entry)).collect();
-        let asked = Asked {
+        let request = DecisionRequest {
             domain: "d",
             descriptors: &descriptors,
             metadata: &serde_json::Map::new,
@@ -106,7 +106,7 @@ impl Setup {
             frontend: Frontend::Grpc,
         };
         self.service
-            .decide(&asked, None, None, |answer| {
+            .decide(&request, None, None, |answer| {
                 let statuses = answer.statuses.iter().map(|status| match status.code {
                     Code::Ok => format!("OK {}", status.remaining),
                     Code::OverLimit => format!("OVER {}s", status.reset_seconds().unwrap()),
@@ -120,17 +120,18 @@ impl Setup {
     async fn granted(&self, key: &str) -> Option<u32> {
         let entries = [(key, "v")];
         let descriptors = [Descriptor::new(&entries)];
-        let asked = Asked {
+        let request = DecisionRequest {
             domain: "d",
             descriptors: &descriptors,
             metadata: &serde_json::Map::new,
             now: NOW,
             frontend: Frontend::Grpc,
         };
-        let grant = |answer: &Answer<'_>| answer.statuses[0].grant.as_ref().map(|grant| grant.requests);
-        match self.service.decide_at_once(&asked, None, grant) {
+        let grant =
+            |answer: &DecisionResponse<'_>| answer.statuses[0].grant.as_ref().map(|grant| grant.requests);
+        match self.service.decide_at_once(&request, None, grant) {
             Some(granted) => granted,
-            None => self.service.decide(&asked, None, None, grant).await,
+            None => self.service.decide(&request, None, None, grant).await,
         }
     }
 
@@ -259,14 +260,14 @@ async fn request_does_not_wait_for_a_lost_store() {
     let setup = Setup::new(OnError::Closed);
     let entries = [("plain", "v")];
     let descriptors = [Descriptor::new(&entries)];
-    let asked = Asked {
+    let request = DecisionRequest {
         domain: "d",
         descriptors: &descriptors,
         metadata: &serde_json::Map::new,
         now: NOW,
         frontend: Frontend::Grpc,
     };
-    let at_once = || setup.service.decide_at_once(&asked, None, |answer| answer.overall);
+    let at_once = || setup.service.decide_at_once(&request, None, |answer| answer.overall);
     assert_eq!(at_once(), None, "the store may still respond");
     setup.storage.set_lost("no route".into());
     assert_eq!(at_once(), Some(Code::OverLimit));

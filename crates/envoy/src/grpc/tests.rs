@@ -103,7 +103,7 @@ impl TestServer {
         let seed = KeySeed::random();
         let own = MemoryStore::new(StoreOptions::default());
         let storage = Storage::shared(Arc::clone(&store), own, OnError::Closed);
-        storage.meet();
+        storage.set_connected();
         let service =
             Service::new(Ruleset::default(), Arc::new(storage), seed, options, Arc::<Stats>::default());
         service.reload(parse_rules("rules", RULES).unwrap().ruleset);
