@@ -5,7 +5,7 @@
 use crate::bucket::{Bucket, build_limit, cmp_by_rate};
 use crate::effective_limit::EffectiveLimit;
 use crate::endpoints::{EndpointPattern, Endpoints, WebSocketPaths};
-use crate::level::Levels;
+use crate::level::LimitLevels;
 use crate::limit_kind::{LimitKind, LimitScope};
 use crate::limits::{IpGuardLimit, Limits};
 use crate::limits_error::LimitsError;
@@ -175,7 +175,7 @@ impl LimitResolver<'_> {
             self.check(service)?;
         }
         let level = |of: fn(&ServiceLimits) -> PartialLimit| service.map(of).unwrap_or_default();
-        let merged = Levels::new(level(|service| service.limit), limits.default, Limits::HTTP);
+        let merged = LimitLevels::new(level(|service| service.limit), limits.default, Limits::HTTP);
         // A global bucket has no service in its name.
         let counted_for = if limits.global_scope { Some("*") } else { name };
         let any = LimitScope { kind: LimitKind::Http, service: counted_for, endpoint: "*" };
@@ -183,7 +183,7 @@ impl LimitResolver<'_> {
         let mut endpoints = Vec::new();
         for endpoint in service.iter().flat_map(|service| &service.endpoints) {
             let scope = LimitScope { kind: LimitKind::Http, service: name, endpoint: &endpoint.name };
-            let bucket = self.bucket(&scope, &Levels { endpoint: endpoint.limit, ..merged })?;
+            let bucket = self.bucket(&scope, &LimitLevels { endpoint: endpoint.limit, ..merged })?;
             if let Some(effective) = self.effective.last_mut() {
                 effective.patterns.clone_from(&endpoint.patterns);
             }
@@ -193,13 +193,17 @@ impl LimitResolver<'_> {
             }
         }
         let of_kind = |kind| LimitScope { kind, service: name, endpoint: "*" };
-        let connection =
-            Levels::new(level(|service| service.ws_connection), limits.ws_connection, Limits::WS_CONNECTION);
-        let message = Levels::new(level(|service| service.ws_message), limits.ws_message, Limits::WS_MESSAGE);
+        let connection = LimitLevels::new(
+            level(|service| service.ws_connection),
+            limits.ws_connection,
+            Limits::WS_CONNECTION,
+        );
+        let message =
+            LimitLevels::new(level(|service| service.ws_message), limits.ws_message, Limits::WS_MESSAGE);
         let max_open = service.and_then(|service| service.max_open);
         // Open connections are counted by `OpenConnections`; this limit only names the maximum.
         let max_open = max_open.map(|max| PartialLimit::per_second(max).algorithm(Algorithm::FixedWindow));
-        let max_open = max_open.map(|service| Levels { service, ..Levels::default() });
+        let max_open = max_open.map(|service| LimitLevels { service, ..LimitLevels::default() });
         let open = max_open.map(|max| self.bucket(&of_kind(LimitKind::WsOpen), &max)).transpose()?;
         let paths = service.map_or(&[] as &[String], |service| &service.websockets);
         let anywhere = service.is_some_and(|service| service.websocket_anywhere);
@@ -207,7 +211,7 @@ impl LimitResolver<'_> {
         let is_counted = |own: Option<bool>, all: Option<bool>| own.or(all).unwrap_or(true);
         let connection = is_counted(counts.connections, limits.counts.connections).then_some(connection);
         let message = is_counted(counts.messages, limits.counts.messages).then_some(message);
-        let mut counted = |kind, levels: Option<Levels>| {
+        let mut counted = |kind, levels: Option<LimitLevels>| {
             levels.map(|levels| self.bucket(&of_kind(kind), &levels)).transpose()
         };
         Ok(ServiceBuckets {
@@ -249,7 +253,7 @@ impl LimitResolver<'_> {
         Ok(())
     }
 
-    fn bucket(&mut self, scope: &LimitScope<'_>, levels: &Levels) -> Result<Arc<Bucket>, LimitsError> {
+    fn bucket(&mut self, scope: &LimitScope<'_>, levels: &LimitLevels) -> Result<Arc<Bucket>, LimitsError> {
         let merged = levels.merged();
         let wrong = |error| LimitsError::Limit { place: scope.to_string(), kind: scope.kind, error };
         let configured = build_limit(merged).map_err(wrong)?;
@@ -304,11 +308,13 @@ impl LimitResolver<'_> {
     fn guard(&mut self) -> Result<Option<Arc<Bucket>>, LimitsError> {
         let levels = match self.limits.ip_guard {
             IpGuardLimit::Off => return Ok(None),
-            IpGuardLimit::Limit(platform) => {
-                Levels { platform, built_in: Limits::HTTP.requests(1_000).burst(1_000), ..Levels::default() }
-            }
+            IpGuardLimit::Limit(platform) => LimitLevels {
+                platform,
+                built_in: Limits::HTTP.requests(1_000).burst(1_000),
+                ..LimitLevels::default()
+            },
             IpGuardLimit::Times(times) => {
-                Levels { built_in: self.scaled_widest_limit(times), ..Levels::default() }
+                LimitLevels { built_in: self.scaled_widest_limit(times), ..LimitLevels::default() }
             }
         };
         let merged = levels.merged();

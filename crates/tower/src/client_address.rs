@@ -27,12 +27,12 @@ use std::net::IpAddr;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ClientAddress {
-    trust: Trust,
+    trust: AddressTrust,
     prefix: Ipv6Prefix,
 }
 
 #[derive(Clone, Debug)]
-enum Trust {
+enum AddressTrust {
     Peer,
     Proxies { proxies: Box<[IpNet]>, header: ForwardingHeader },
     Hops { hops: usize, header: ForwardingHeader },
@@ -78,7 +78,7 @@ impl ClientAddress {
     /// ```
     #[must_use]
     pub fn peer() -> Self {
-        Self::new(Trust::Peer)
+        Self::new(AddressTrust::Peer)
     }
 
     /// Behind proxies in these networks. If the peer is one of them, the client is the first address from the
@@ -104,7 +104,7 @@ impl ClientAddress {
             networks.into_iter().map(|n| parse_network(n.as_ref())).collect();
         match proxies? {
             none if none.is_empty() => Err(TrustError::NoProxies),
-            proxies => Ok(Self::new(Trust::Proxies { proxies, header })),
+            proxies => Ok(Self::new(AddressTrust::Proxies { proxies, header })),
         }
     }
 
@@ -122,7 +122,7 @@ impl ClientAddress {
     /// If it is 0 or more than 32.
     pub fn behind_hops(hops: usize, header: ForwardingHeader) -> Result<Self, TrustError> {
         if (1..=MAX_HOPS).contains(&hops) {
-            Ok(Self::new(Trust::Hops { hops, header }))
+            Ok(Self::new(AddressTrust::Hops { hops, header }))
         } else {
             Err(TrustError::Hops { hops })
         }
@@ -142,7 +142,7 @@ impl ClientAddress {
             "legacy_leftmost lets clients choose the address that they are limited by; \
              name your proxies in `trusted_proxies` instead"
         );
-        Self::new(Trust::Leftmost { header })
+        Self::new(AddressTrust::Leftmost { header })
     }
 
     /// The header that is read for trusted peers; `None` if no header is.
@@ -155,10 +155,10 @@ impl ClientAddress {
     #[must_use]
     pub const fn header(&self) -> Option<ForwardingHeader> {
         match &self.trust {
-            Trust::Peer => None,
-            Trust::Proxies { header, .. } | Trust::Hops { header, .. } | Trust::Leftmost { header } => {
-                Some(*header)
-            }
+            AddressTrust::Peer => None,
+            AddressTrust::Proxies { header, .. }
+            | AddressTrust::Hops { header, .. }
+            | AddressTrust::Leftmost { header } => Some(*header),
         }
     }
 
@@ -191,16 +191,16 @@ impl ClientAddress {
     #[must_use]
     pub fn trusts(&self, peer: Option<IpAddr>) -> bool {
         match &self.trust {
-            Trust::Peer => false,
-            Trust::Proxies { proxies, .. } => {
+            AddressTrust::Peer => false,
+            AddressTrust::Proxies { proxies, .. } => {
                 let peer = peer.map(|peer| peer.to_canonical());
                 peer.is_some_and(|peer| proxies.iter().any(|network| network.contains(&peer)))
             }
-            Trust::Hops { .. } | Trust::Leftmost { .. } => true,
+            AddressTrust::Hops { .. } | AddressTrust::Leftmost { .. } => true,
         }
     }
 
-    fn new(trust: Trust) -> Self {
+    fn new(trust: AddressTrust) -> Self {
         Self { trust, prefix: Ipv6Prefix::default() }
     }
 
@@ -208,9 +208,9 @@ impl ClientAddress {
     pub(crate) fn resolve(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<ClientIp> {
         let peer = peer.map(|address| address.to_canonical());
         let address = match &self.trust {
-            Trust::Peer => peer,
-            Trust::Leftmost { header } => header.leftmost(headers).or(peer),
-            Trust::Proxies { proxies, header } => {
+            AddressTrust::Peer => peer,
+            AddressTrust::Leftmost { header } => header.leftmost(headers).or(peer),
+            AddressTrust::Proxies { proxies, header } => {
                 let is_trusted = |_, hop: IpAddr| proxies.iter().any(|network| network.contains(&hop));
                 // Checked first: most untrusted peers are not proxies and send no header.
                 if peer.is_some_and(|peer| is_trusted(0, peer)) {
@@ -219,7 +219,7 @@ impl ClientAddress {
                     peer
                 }
             }
-            Trust::Hops { hops, header } => {
+            AddressTrust::Hops { hops, header } => {
                 first_untrusted_hop(*header, headers, peer, |index, _| index < *hops)
             }
         };

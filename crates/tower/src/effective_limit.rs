@@ -1,6 +1,6 @@
 //! Effective limits: each active limit with the configured one and its origin, for operators.
 
-use crate::level::{Levels, Origin};
+use crate::level::{LimitLevels, Origin};
 use crate::limit_kind::{LimitKind, LimitScope};
 use crate::partial_limit::Excess;
 use hivemind_core::Limit;
@@ -41,7 +41,7 @@ pub struct EffectiveLimit {
 }
 
 impl EffectiveLimit {
-    pub(crate) fn new(scope: &LimitScope<'_>, levels: &Levels, configured: Limit, limit: Limit) -> Self {
+    pub(crate) fn new(scope: &LimitScope<'_>, levels: &LimitLevels, configured: Limit, limit: Limit) -> Self {
         let merged = levels.merged();
         Self {
             service: scope.service.map(Into::into),

@@ -33,13 +33,13 @@ pin_project! {
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<F, B, E> {
         #[pin]
-        state: State<F, B, E>,
+        state: ResponseState<F, B, E>,
     }
 }
 
 pin_project! {
-    #[project = StateProjection]
-    enum State<F, B, E> {
+    #[project = ResponseStateProjection]
+    enum ResponseState<F, B, E> {
         Passed { #[pin] inner: F, decision: Option<Decision> },
         Refused { response: Option<Response<ResponseBody<B>>> },
         Boxed { future: ResponseBoxFuture<B, E> },
@@ -48,15 +48,15 @@ pin_project! {
 
 impl<F, B, E> ResponseFuture<F, B, E> {
     pub(crate) fn passed(inner: F, decision: Option<Decision>) -> Self {
-        Self { state: State::Passed { inner, decision } }
+        Self { state: ResponseState::Passed { inner, decision } }
     }
 
     pub(crate) fn refused(response: Response<ResponseBody<B>>) -> Self {
-        Self { state: State::Refused { response: Some(response) } }
+        Self { state: ResponseState::Refused { response: Some(response) } }
     }
 
     pub(crate) fn boxed(future: ResponseBoxFuture<B, E>) -> Self {
-        Self { state: State::Boxed { future } }
+        Self { state: ResponseState::Boxed { future } }
     }
 }
 
@@ -65,15 +65,15 @@ impl<F: Future<Output = Result<Response<B>, E>>, B, E> Future for ResponseFuture
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
-            StateProjection::Passed { inner, decision } => {
+            ResponseStateProjection::Passed { inner, decision } => {
                 let response = ready!(inner.poll(cx))?;
                 Poll::Ready(Ok(with_limit_headers(response, decision.as_ref())))
             }
-            StateProjection::Refused { response } => match response.take() {
+            ResponseStateProjection::Refused { response } => match response.take() {
                 Some(response) => Poll::Ready(Ok(response)),
                 None => Poll::Pending, // Polled after completion, which the contract of `Future` forbids.
             },
-            StateProjection::Boxed { future } => future.as_mut().poll(cx),
+            ResponseStateProjection::Boxed { future } => future.as_mut().poll(cx),
         }
     }
 }

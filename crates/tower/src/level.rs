@@ -69,14 +69,14 @@ pub struct Origin {
 
 /// The fields of one limit at each level.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Levels {
+pub(crate) struct LimitLevels {
     pub(crate) endpoint: PartialLimit,
     pub(crate) service: PartialLimit,
     pub(crate) platform: PartialLimit,
     pub(crate) built_in: PartialLimit,
 }
 
-impl Levels {
+impl LimitLevels {
     /// The levels of a whole service.
     pub(crate) const fn new(service: PartialLimit, platform: PartialLimit, built_in: PartialLimit) -> Self {
         Self { endpoint: PartialLimit::new(), service, platform, built_in }
@@ -114,7 +114,7 @@ mod tests {
     // Fails when the service precedes the endpoint.
     #[test]
     fn each_field_comes_from_the_nearest_level_that_sets_it() {
-        let levels = Levels {
+        let levels = LimitLevels {
             endpoint: PartialLimit::new().requests(5),
             service: PartialLimit::new().requests(9).burst(3),
             platform: PartialLimit::per_second(20).burst(7).dry_run(true),

@@ -196,7 +196,7 @@ impl LogSampler {
 }
 
 /// The address as one word; hashing its parts separately would take four times as long. Clients with the same
-/// address and different prefixes share a set, which is harmless.
+/// address and different prefixes share a set, which only fills it sooner.
 fn bits(client: Key) -> u128 {
     match client.map(ClientIp::address) {
         None => 0,
