@@ -17,7 +17,7 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{interval, timeout};
-use writer::Writer;
+use writer::AccessLogWriter;
 
 /// Queue length: one second of a busy thread, in a few megabytes.
 const QUEUE: usize = 16_384;
@@ -28,23 +28,23 @@ const LONGEST_PATH: usize = 2_048;
 
 /// The sending end of the log queue.
 #[derive(Clone)]
-pub(super) struct AccessLog {
-    queue: SyncSender<Message>,
+pub(super) struct AccessLogger {
+    queue: SyncSender<AccessLogMessage>,
     lost: Arc<AtomicU64>,
 }
 
 /// A message to the writer thread.
-enum Message {
-    Line(Box<Entry>),
+enum AccessLogMessage {
+    Line(Box<AccessLogEntry>),
     /// Reports when all earlier lines are written.
     Flush(oneshot::Sender<()>),
 }
 
 /// The content of a line. If the request could not be parsed, method and path are missing.
-pub(super) struct Entry {
+pub(super) struct AccessLogEntry {
     at: Timestamp,
     took: Duration,
-    client: Who,
+    client: LoggedClient,
     method: Option<Method>,
     host: Option<HeaderValue>,
     path: Option<Box<str>>,
@@ -56,45 +56,45 @@ pub(super) struct Entry {
 }
 
 /// The client as far as it is known; never a credential.
-enum Who {
+enum LoggedClient {
     Client(Box<Client>),
-    Address(IpAddr),
+    UpstreamAddress(IpAddr),
 }
 
 /// An unfinished line, which is queued on drop.
-pub(super) struct Line {
-    log: AccessLog,
-    entry: Option<Box<Entry>>,
+pub(super) struct AccessLogLine {
+    log: AccessLogger,
+    entry: Option<Box<AccessLogEntry>>,
 }
 
-impl AccessLog {
+impl AccessLogger {
     pub(super) fn open(target: &LogTarget) -> io::Result<Self> {
-        let (queue, entries) = sync_channel::<Message>(QUEUE);
+        let (queue, entries) = sync_channel::<AccessLogMessage>(QUEUE);
         let lost = Arc::new(AtomicU64::new(0));
-        let writer = Writer::open(target, Arc::clone(&lost))?;
+        let writer = AccessLogWriter::open(target, Arc::clone(&lost))?;
         std::thread::Builder::new().name("access-log".into()).spawn(move || writer.run(&entries))?;
         Ok(Self { queue, lost })
     }
 
     /// Starts the line of a request.
-    pub(super) fn begin(&self, parts: &Parts, peer: IpAddr) -> Line {
+    pub(super) fn begin(&self, parts: &Parts, peer: IpAddr) -> AccessLogLine {
         let path = parts.uri.path();
         let end = (0..=LONGEST_PATH.min(path.len())).rev().find(|end| path.is_char_boundary(*end));
-        let mut entry = Entry::new(peer, unanswered());
+        let mut entry = AccessLogEntry::new(peer, client_disconnected());
         entry.method = Some(parts.method.clone());
         entry.path = Some(path.get(..end.unwrap_or_default()).unwrap_or_default().into());
-        Line { log: self.clone(), entry: Some(Box::new(entry)) }
+        AccessLogLine { log: self.clone(), entry: Some(Box::new(entry)) }
     }
 
     /// Logs a message that was not a valid request.
-    pub(super) fn unheard(&self, peer: IpAddr, status: StatusCode) {
-        drop(Line { log: self.clone(), entry: Some(Box::new(Entry::new(peer, status))) });
+    pub(super) fn log_unparsed(&self, peer: IpAddr, status: StatusCode) {
+        drop(AccessLogLine { log: self.clone(), entry: Some(Box::new(AccessLogEntry::new(peer, status))) });
     }
 
     /// Waits until all lines so far are written, up to a time limit; returns whether they are.
     pub(super) async fn flush(&self, most: Duration) -> bool {
         let (done, mut written) = oneshot::channel();
-        let mut message = Message::Flush(done);
+        let mut message = AccessLogMessage::Flush(done);
         let flushed = async {
             let mut turns = interval(TURN);
             // The queue may be full, and waiting for room in it could not be cancelled.
@@ -109,16 +109,16 @@ impl AccessLog {
 }
 
 /// Status 499 as in nginx: the client disconnected, or was aborted, before the response.
-fn unanswered() -> StatusCode {
+fn client_disconnected() -> StatusCode {
     StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT)
 }
 
-impl Entry {
+impl AccessLogEntry {
     fn new(peer: IpAddr, status: StatusCode) -> Self {
         Self {
             at: SystemClock.now(),
             took: Duration::ZERO,
-            client: Who::Address(peer),
+            client: LoggedClient::UpstreamAddress(peer),
             method: None,
             host: None,
             path: None,
@@ -131,47 +131,47 @@ impl Entry {
     }
 }
 
-impl Line {
-    fn with(&mut self, change: impl FnOnce(&mut Entry)) {
+impl AccessLogLine {
+    fn with(&mut self, change: impl FnOnce(&mut AccessLogEntry)) {
         if let Some(entry) = &mut self.entry {
             change(entry);
         }
     }
 
-    pub(super) fn is_for(&mut self, service: &str, host: Option<&HeaderValue>) {
+    pub(super) fn record_service(&mut self, service: &str, host: Option<&HeaderValue>) {
         self.with(|entry| {
             entry.service = Some(service.into());
             entry.host = host.cloned();
         });
     }
 
-    pub(super) fn is_decided(&mut self, decision: Option<&Decision>) {
+    pub(super) fn record_decision(&mut self, decision: Option<&Decision>) {
         self.with(|entry| {
             if let Some(decision) = decision {
-                entry.client = Who::Client(Box::new(*decision.client()));
+                entry.client = LoggedClient::Client(Box::new(*decision.client()));
                 entry.is_limited = !decision.is_allowed();
             }
         });
     }
 
-    pub(super) fn goes_to(&mut self, upstream: &HeaderValue) {
+    pub(super) fn record_upstream(&mut self, upstream: &HeaderValue) {
         self.with(|entry| entry.upstream = Some(upstream.clone()));
     }
 
-    pub(super) fn is_answered(&mut self, status: StatusCode) {
+    pub(super) fn record_status(&mut self, status: StatusCode) {
         self.with(|entry| entry.status = status);
     }
 
-    pub(super) fn count(&mut self, bytes: usize) {
+    pub(super) fn add_bytes(&mut self, bytes: usize) {
         self.with(|entry| entry.bytes += bytes as u64);
     }
 }
 
-impl Drop for Line {
+impl Drop for AccessLogLine {
     fn drop(&mut self) {
         if let Some(mut entry) = self.entry.take() {
             entry.took = SystemClock.now().since(entry.at);
-            if self.log.queue.try_send(Message::Line(entry)).is_err() {
+            if self.log.queue.try_send(AccessLogMessage::Line(entry)).is_err() {
                 self.log.lost.fetch_add(1, Ordering::Relaxed);
             }
         }

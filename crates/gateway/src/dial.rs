@@ -1,12 +1,12 @@
 //! Upstream dialer: resolves names for each connection, so that moved upstreams are found; ALPN selects the HTTP
 //! version.
 
-use super::brief::Brief;
 use super::failure::Failure;
-use super::local::LocalTasks;
-use super::names::Names;
+use super::local_tasks::LocalTasks;
+use super::name_lookup::NameLookup;
 use super::request_body::RequestBody;
-use super::upstream::Address;
+use super::short_writes::ShortWrites;
+use crate::settings;
 use hivemind_tls::{TlsError, TrustStore, TrustStores};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -33,11 +33,19 @@ const FIRST_STREAMS: usize = 1;
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 
+/// The identity of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct UpstreamAddress {
+    pub(super) upstream: settings::UpstreamUrl,
+    pub(super) http2: bool,
+    pub(super) ca: Option<std::path::PathBuf>,
+}
+
 /// What all dialers share: trust anchors and name resolution.
 #[derive(Default)]
-pub(super) struct Outside {
+pub(super) struct DialContext {
     pub(super) trust: Arc<TrustStores>,
-    names: Arc<Names>,
+    names: Arc<NameLookup>,
 }
 
 /// Why an upstream cannot be dialed at all.
@@ -51,7 +59,7 @@ pub enum DialError {
 
 /// Why a connection attempt failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoLine {
+pub(super) enum DialFailure {
     #[error("{0}")]
     Refused(#[from] io::Error),
     #[error("timed out")]
@@ -61,7 +69,7 @@ pub(super) enum NoLine {
 /// EMFILE and ENFILE: the file descriptor limit of the process, and of the system.
 const OUT_OF_DESCRIPTORS: [i32; 2] = [24, 23];
 
-impl NoLine {
+impl DialFailure {
     /// Whether the cause is this process, and not the upstream.
     pub(super) fn is_ours(&self) -> bool {
         let Self::Refused(error) = self else { return false };
@@ -85,45 +93,45 @@ pub(super) enum Fresh {
 }
 
 /// Opens connections to one upstream.
-pub(super) struct Dialler {
+pub(super) struct Dialer {
     host: String,
     port: u16,
     /// Set if the host is an address.
     fixed: Option<SocketAddr>,
-    names: Arc<Names>,
+    names: Arc<NameLookup>,
     is_http2: bool,
-    tls: Option<Tls>,
+    tls: Option<UpstreamTls>,
 }
 
-struct Tls {
+struct UpstreamTls {
     name: ServerName<'static>,
     trusted: Arc<TrustStore>,
 }
 
 /// A plaintext or TLS connection.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+pub(super) trait UpstreamStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> UpstreamStream for T {}
 
-impl Dialler {
-    pub(super) fn new(address: &Address, outside: &Outside) -> Result<Self, DialError> {
+impl Dialer {
+    pub(super) fn new(address: &UpstreamAddress, dial_context: &DialContext) -> Result<Self, DialError> {
         let of = &address.upstream;
         let fixed = of.host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, of.port));
-        let tls = of.is_tls.then(|| Tls::new(address, &outside.trust)).transpose()?;
+        let tls = of.is_tls.then(|| UpstreamTls::new(address, &dial_context.trust)).transpose()?;
         Ok(Self {
             host: of.host.clone(),
             port: of.port,
             fixed,
-            names: Arc::clone(&outside.names),
+            names: Arc::clone(&dial_context.names),
             is_http2: address.http2,
             tls,
         })
     }
 
     /// Opens a connection with the HTTP version of the upstream.
-    pub(super) async fn dial(&self, most: Duration) -> Result<Fresh, NoLine> {
+    pub(super) async fn dial(&self, most: Duration) -> Result<Fresh, DialFailure> {
         // Boxed, because it is rare, and client connections reserve memory for everything unboxed.
         let opened = Box::pin(self.open());
-        timeout(most, opened).await.map_err(|_| NoLine::TooSlow)?.map_err(NoLine::Refused)
+        timeout(most, opened).await.map_err(|_| DialFailure::TooSlow)?.map_err(DialFailure::Refused)
     }
 
     async fn open(&self) -> io::Result<Fresh> {
@@ -137,14 +145,14 @@ impl Dialler {
     }
 
     /// Opens an HTTP/1.1 connection, for upgrades.
-    pub(super) async fn dial_http1(&self, most: Duration) -> Result<Box<dyn Stream>, NoLine> {
+    pub(super) async fn dial_http1(&self, most: Duration) -> Result<Box<dyn UpstreamStream>, DialFailure> {
         let opened = async {
             let stream = self.connect().await?;
-            let Some(tls) = &self.tls else { return Ok(Box::new(stream) as Box<dyn Stream>) };
+            let Some(tls) = &self.tls else { return Ok(Box::new(stream) as Box<dyn UpstreamStream>) };
             let stream = tls.trusted.http1().connect(tls.name.clone(), stream).await?;
-            Ok::<_, io::Error>(Box::new(stream) as Box<dyn Stream>)
+            Ok::<_, io::Error>(Box::new(stream) as Box<dyn UpstreamStream>)
         };
-        timeout(most, opened).await.map_err(|_| NoLine::TooSlow)?.map_err(NoLine::Refused)
+        timeout(most, opened).await.map_err(|_| DialFailure::TooSlow)?.map_err(DialFailure::Refused)
     }
 
     async fn connect(&self) -> io::Result<TcpStream> {
@@ -161,7 +169,8 @@ impl Dialler {
 }
 
 async fn http1(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Result<Fresh> {
-    let handshake = http1::Builder::new().max_buf_size(LARGEST_HEAD).handshake(TokioIo::new(Brief(stream)));
+    let handshake =
+        http1::Builder::new().max_buf_size(LARGEST_HEAD).handshake(TokioIo::new(ShortWrites(stream)));
     let (sender, connection) = handshake.await.map_err(io::Error::other)?;
     tokio::task::spawn_local(async move {
         if let Err(error) = connection.await {
@@ -181,8 +190,8 @@ async fn http2(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Res
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    let most_streams = Arc::new(AtomicUsize::new(FIRST_STREAMS));
-    let announced = Arc::clone(&most_streams);
+    let stream_limit = Arc::new(AtomicUsize::new(FIRST_STREAMS));
+    let announced = Arc::clone(&stream_limit);
     let mut connection = Box::pin(connection);
     tokio::task::spawn_local(async move {
         let ended = poll_fn(|cx| {
@@ -194,11 +203,11 @@ async fn http2(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Res
             tracing::debug!("a connection to an upstream ended: {error}");
         }
     });
-    Ok(Fresh::Http2(sender, most_streams))
+    Ok(Fresh::Http2(sender, stream_limit))
 }
 
-impl Tls {
-    fn new(address: &Address, trust: &TrustStores) -> Result<Self, DialError> {
+impl UpstreamTls {
+    fn new(address: &UpstreamAddress, trust: &TrustStores) -> Result<Self, DialError> {
         let host = &address.upstream.host;
         let name = ServerName::try_from(host.clone());
         let name = name.map_err(|_| DialError::Name { host: host.clone() })?;

@@ -3,11 +3,11 @@
 //! a kept connection was stale, or another upstream can serve it.
 
 use super::failure::Failure;
-use super::proxy::Way;
-use super::reply::Waiting;
 use super::request_body::{RequestBody, Upload};
-use super::unanswered::Unanswered;
-use super::upstream::{Lease, Upstream};
+use super::request_context::RequestContext;
+use super::response_body::ResponseTimeouts;
+use super::send_failure::SendFailure;
+use super::upstream::{Upstream, UpstreamSlot};
 use hivemind_core::Timestamp;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Request, Response};
@@ -19,28 +19,28 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// Maximum number of upstreams per request: more would take longer than clients wait.
-const MOST_TRIED: usize = 3;
+const MAX_TRIED: usize = 3;
 
 /// The context of a request.
 pub(super) struct Exchange<'a> {
-    pub(super) way: &'a Way<'a>,
+    pub(super) context: &'a RequestContext<'a>,
     pub(super) upload: Option<Arc<Upload>>,
     /// Its arrival time, if the service has a total timeout.
     pub(super) began: Option<Timestamp>,
 }
 
-/// A response, the lease of its connection, and the timeouts for the rest.
-pub(super) type Answered = (Response<Incoming>, Lease, Waiting);
+/// A response, the slot of its connection, and the timeouts for the rest.
+pub(super) type Answered = (Response<Incoming>, UpstreamSlot, ResponseTimeouts);
 
 /// Sends a request to an upstream of its service, and waits for the response head.
 pub(super) async fn exchange(with: Exchange<'_>, request: Request<RequestBody>) -> Result<Answered, Failure> {
     let attempt = async |upstream, request| with.attempt(&upstream, request).await;
-    let (response, lease) = try_each(with.way, request, attempt).await?;
-    Ok((response, lease, with.rest()?))
+    let (response, slot) = try_each(with.context, request, attempt).await?;
+    Ok((response, slot, with.rest()?))
 }
 
 /// The outcome of one attempt.
-pub(super) enum Attempt<T, R> {
+pub(super) enum AttemptResult<T, R> {
     Done(T),
     /// Nothing was sent: another upstream may get it.
     Unsent(R, Failure),
@@ -49,19 +49,19 @@ pub(super) enum Attempt<T, R> {
 
 /// Tries the upstreams of a service in turn until one accepts the request.
 pub(super) async fn try_each<T, R>(
-    way: &Way<'_>,
+    context: &RequestContext<'_>,
     mut request: R,
-    attempt: impl AsyncFn(Arc<Upstream>, R) -> Attempt<T, R>,
+    attempt: impl AsyncFn(Arc<Upstream>, R) -> AttemptResult<T, R>,
 ) -> Result<T, Failure> {
     let mut tried = SmallVec::<[Arc<Upstream>; 1]>::new();
     let mut failure = Failure::UpstreamFailed;
-    while tried.len() < MOST_TRIED
-        && let Some(upstream) = way.service.choose(&way.visitor.desk.dice, &tried)
+    while tried.len() < MAX_TRIED
+        && let Some(upstream) = context.service.choose(&context.connection.worker.random, &tried)
     {
         match attempt(Arc::clone(upstream), request).await {
-            Attempt::Done(done) => return Ok(done),
-            Attempt::Failed(failure) => return Err(failure),
-            Attempt::Unsent(unsent, why) => (request, failure) = (unsent, why),
+            AttemptResult::Done(done) => return Ok(done),
+            AttemptResult::Failed(failure) => return Err(failure),
+            AttemptResult::Unsent(unsent, why) => (request, failure) = (unsent, why),
         }
         tried.push(Arc::clone(upstream));
     }
@@ -69,8 +69,11 @@ pub(super) async fn try_each<T, R>(
 }
 
 /// The time left for a request that arrived then; `None` without a total timeout.
-pub(super) fn left(way: &Way<'_>, began: Option<Timestamp>) -> Result<Option<Duration>, Failure> {
-    let (Some(total), Some(began)) = (way.service.timeouts.total, began) else { return Ok(None) };
+pub(super) fn left(
+    context: &RequestContext<'_>,
+    began: Option<Timestamp>,
+) -> Result<Option<Duration>, Failure> {
+    let (Some(total), Some(began)) = (context.service.timeouts.total, began) else { return Ok(None) };
     let left = total.saturating_sub(super::now().since(began));
     if left.is_zero() { Err(Failure::UpstreamTooSlow) } else { Ok(Some(left)) }
 }
@@ -85,46 +88,46 @@ impl Exchange<'_> {
         &self,
         upstream: &Arc<Upstream>,
         mut request: Request<RequestBody>,
-    ) -> Attempt<(Response<Incoming>, Lease), Request<RequestBody>> {
-        let mut lease = match upstream.lease(self.way.visitor.desk.lane) {
-            Ok(lease) => lease,
-            Err(failure) => return Attempt::Unsent(request, failure),
+    ) -> AttemptResult<(Response<Incoming>, UpstreamSlot), Request<RequestBody>> {
+        let mut slot = match upstream.slot(self.context.connection.worker.index) {
+            Ok(slot) => slot,
+            Err(failure) => return AttemptResult::Unsent(request, failure),
         };
-        let mut may_be_kept = true;
+        let mut may_be_pooled = true;
         loop {
-            if !(may_be_kept && lease.take_kept()) {
-                let left = match left(self.way, self.began) {
+            if !(may_be_pooled && slot.take_pooled()) {
+                let left = match left(self.context, self.began) {
                     Ok(left) => left,
-                    Err(failure) => return Attempt::Failed(failure),
+                    Err(failure) => return AttemptResult::Failed(failure),
                 };
-                let most = shorter(self.way.service.timeouts.connect, left);
-                if let Err(why) = lease.open(most).await {
-                    upstream.leave_out(&why);
-                    return Attempt::Unsent(request, why.failure());
+                let most = shorter(self.context.service.timeouts.connect, left);
+                if let Err(why) = slot.open(most).await {
+                    upstream.record_unreachable(&why);
+                    return AttemptResult::Unsent(request, why.failure());
                 }
             }
-            if let Err(failure) = self.way.address(&mut request, upstream, lease.is_http2()) {
-                return Attempt::Failed(failure);
+            if let Err(failure) = self.context.address(&mut request, upstream, slot.is_http2()) {
+                return AttemptResult::Failed(failure);
             }
             // A kept connection may fail because it is stale; after a failure on a new one only another upstream can
             // help.
-            let is_last = lease.is_fresh() && self.way.service.has_one_upstream();
+            let is_last = slot.is_fresh() && self.context.service.has_one_upstream();
             let again = if is_last { None } else { copy(&request) };
-            let failed = match self.wait_for(&mut lease, request).await {
-                Ok(response) => return Attempt::Done((response, lease)),
-                Err(Waited::Failed(unanswered)) => unanswered,
-                Err(Waited::TooLong) => return Attempt::Failed(Failure::UpstreamTooSlow),
+            let failed = match self.wait_for(&mut slot, request).await {
+                Ok(response) => return AttemptResult::Done((response, slot)),
+                Err(WaitError::Failed(unanswered)) => unanswered,
+                Err(WaitError::TooLong) => return AttemptResult::Failed(Failure::UpstreamTooSlow),
             };
             if let Some(failure) = self.upload.as_ref().and_then(|upload| upload.failure()) {
-                return Attempt::Failed(failure);
+                return AttemptResult::Failed(failure);
             }
             let again = again.filter(|_| failed.may_be_repeated);
-            request = match (failed.unsent.or(again), lease.is_fresh()) {
+            request = match (failed.unsent.or(again), slot.is_fresh()) {
                 (Some(request), false) => request,
-                (Some(request), true) => return Attempt::Unsent(request, upstream.fails(&failed.why)),
-                (None, _) => return Attempt::Failed(upstream.fails(&failed.why)),
+                (Some(request), true) => return AttemptResult::Unsent(request, upstream.fails(&failed.why)),
+                (None, _) => return AttemptResult::Failed(upstream.fails(&failed.why)),
             };
-            may_be_kept = false;
+            may_be_pooled = false;
         }
     }
 
@@ -132,14 +135,14 @@ impl Exchange<'_> {
     /// body has its own timeout for the client, and this has one for an upstream that does not read it.
     async fn wait_for(
         &self,
-        lease: &mut Lease,
+        slot: &mut UpstreamSlot,
         request: Request<RequestBody>,
-    ) -> Result<Response<Incoming>, Waited> {
-        let timeouts = &self.way.service.timeouts;
-        let mut sent = pin!(lease.send(request));
+    ) -> Result<Response<Incoming>, WaitError> {
+        let timeouts = &self.context.service.timeouts;
+        let mut sent = pin!(slot.send(request));
         let mut moves = None;
         loop {
-            let left = left(self.way, self.began).map_err(|_| Waited::TooLong)?;
+            let left = left(self.context, self.began).map_err(|_| WaitError::TooLong)?;
             let upload = self.upload.as_deref().filter(|upload| upload.is_under_way());
             let most = if upload.is_some() { timeouts.idle } else { timeouts.response };
             let most = shorter(most, left);
@@ -154,22 +157,26 @@ impl Exchange<'_> {
                 }
             };
             match (timeout(most, answered_or_whole).await, upload) {
-                (Ok(Some(answered)), _) => return answered.map_err(Waited::Failed),
+                (Ok(Some(answered)), _) => return answered.map_err(WaitError::Failed),
                 (Ok(None), _) => {}
                 (Err(_), Some(upload)) if upload.waits_for_client() => {}
                 (Err(_), Some(upload)) if moves != Some(upload.moves()) => moves = Some(upload.moves()),
-                (Err(_), _) => return Err(Waited::TooLong),
+                (Err(_), _) => return Err(WaitError::TooLong),
             }
         }
     }
 
     /// The timeouts for the rest of a response that has begun.
-    fn rest(&self) -> Result<Waiting, Failure> {
+    fn rest(&self) -> Result<ResponseTimeouts, Failure> {
         let upload = self.upload.clone();
         if let Some(upload) = &upload {
             upload.may_trickle();
         }
-        Ok(Waiting { idle: self.way.service.timeouts.idle, left: left(self.way, self.began)?, upload })
+        Ok(ResponseTimeouts {
+            idle: self.context.service.timeouts.idle,
+            left: left(self.context, self.began)?,
+            upload,
+        })
     }
 }
 
@@ -177,8 +184,8 @@ impl Exchange<'_> {
     clippy::large_enum_variant,
     reason = "short-lived on the stack; a box would allocate for every request"
 )]
-enum Waited {
-    Failed(Unanswered),
+enum WaitError {
+    Failed(SendFailure),
     TooLong,
 }
 

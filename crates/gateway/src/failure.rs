@@ -1,7 +1,6 @@
 //! Error responses of the gateway: problem documents (RFC 9457) that say what to do, and reveal nothing about
 //! upstreams. All are constants, so a flood of failures costs no formatting.
 
-use super::reply::Content;
 use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
@@ -110,15 +109,15 @@ impl Failure {
     }
 
     /// The response; it closes the connection if the request was not read completely.
-    pub(super) fn answer(self, is_unread: bool) -> Response<Content> {
-        let mut response = self.response().map(Content::own);
+    pub(super) fn response(self, is_unread: bool) -> Response<Bytes> {
+        let mut response = self.complete_response();
         if is_unread {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
 
-    fn response(self) -> Response<Bytes> {
+    fn complete_response(self) -> Response<Bytes> {
         let body = self.body();
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -180,7 +179,7 @@ mod tests {
     #[test]
     fn failure_body_status_equals_response_status() {
         for failure in ALL {
-            let answer = failure.response();
+            let answer = failure.complete_response();
             let problem: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
             assert_eq!(problem["status"], answer.status().as_u16());
             assert!(problem["detail"].as_str().unwrap().ends_with('.'), "{problem}");

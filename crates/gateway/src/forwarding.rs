@@ -15,7 +15,7 @@ const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 const FAMILY: &str = "x-forwarded-";
 
 /// The peer of a connection in forwarding headers; created once per connection.
-pub(super) struct Origin {
+pub(super) struct PeerOrigin {
     pub(super) address: IpAddr,
     text: HeaderValue,
     /// Whether its forwarding headers are trusted.
@@ -23,7 +23,7 @@ pub(super) struct Origin {
     pub(super) is_tls: bool,
 }
 
-impl Origin {
+impl PeerOrigin {
     pub(super) fn new(address: IpAddr, is_trusted: bool, is_tls: bool) -> Self {
         let address = address.to_canonical();
         // An IP address is always a valid header value.
@@ -37,17 +37,17 @@ impl Origin {
     }
 
     /// Writes the headers that this service wants, and removes untrusted ones: all, or those of another kind than the
-    /// `believed` one of a trusted peer.
-    pub(super) fn tell(
+    /// `trusted_header` of a trusted peer.
+    pub(super) fn write_headers(
         &self,
         headers: &mut HeaderMap,
         host: Option<&HeaderValue>,
         written: ForwardedHeaders,
-        believed: Option<ForwardingHeader>,
+        trusted_header: Option<ForwardingHeader>,
     ) {
-        remove(headers, believed.filter(|_| self.is_trusted));
+        remove(headers, trusted_header.filter(|_| self.is_trusted));
         if matches!(written, ForwardedHeaders::XForwarded | ForwardedHeaders::Both) {
-            self.tell_x_forwarded(headers, host);
+            self.write_x_forwarded(headers, host);
         }
         if matches!(written, ForwardedHeaders::Forwarded | ForwardedHeaders::Both) {
             let element = self.element(host);
@@ -55,7 +55,7 @@ impl Origin {
         }
     }
 
-    fn tell_x_forwarded(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
+    fn write_x_forwarded(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
         headers.reserve(3); // Grow once instead of three times.
         append(headers, X_FORWARDED_FOR, self.text.clone());
         // The first proxy saw the client's original request.
@@ -105,7 +105,7 @@ fn append(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
 }
 
 /// Whether a header describes the client.
-pub(super) fn tells_of_clients(name: &HeaderName) -> bool {
+pub(super) fn describes_client(name: &HeaderName) -> bool {
     *name == X_REAL_IP || kind(name).is_some()
 }
 
@@ -124,11 +124,11 @@ pub(super) fn is_ambiguous(name: &HeaderName) -> bool {
 }
 
 /// Removes headers that describe the client, except for the trusted kind, and ambiguous spellings of them.
-fn remove(headers: &mut HeaderMap, believed: Option<ForwardingHeader>) {
-    let is_made_up = |name: &&HeaderName| {
-        is_ambiguous(name) || tells_of_clients(name) && (kind(name).is_none() || kind(name) != believed)
+fn remove(headers: &mut HeaderMap, trusted_header: Option<ForwardingHeader>) {
+    let is_untrusted = |name: &&HeaderName| {
+        is_ambiguous(name) || describes_client(name) && (kind(name).is_none() || kind(name) != trusted_header)
     };
-    let found: SmallVec<[HeaderName; 4]> = headers.keys().filter(is_made_up).cloned().collect();
+    let found: SmallVec<[HeaderName; 4]> = headers.keys().filter(is_untrusted).cloned().collect();
     for name in &found {
         headers.remove(name);
     }
@@ -151,7 +151,7 @@ mod tests {
     ];
 
     fn written(
-        believed: Option<ForwardingHeader>,
+        trusted_header: Option<ForwardingHeader>,
         format: ForwardedHeaders,
         sent: &[(&'static str, &'static str)],
     ) -> Vec<String> {
@@ -159,9 +159,9 @@ mod tests {
         for (name, value) in sent {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        let origin = Origin::new("::ffff:203.0.113.9".parse().unwrap(), believed.is_some(), false);
+        let origin = PeerOrigin::new("::ffff:203.0.113.9".parse().unwrap(), trusted_header.is_some(), false);
         let host = HeaderValue::from_static("a.example:81");
-        origin.tell(&mut headers, Some(&host), format, believed);
+        origin.write_headers(&mut headers, Some(&host), format, trusted_header);
         let mut lines: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
         lines.sort();
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn ipv6_address_is_quoted_in_forwarded() {
-        let origin = Origin::new("2001:db8::1".parse().unwrap(), false, true);
+        let origin = PeerOrigin::new("2001:db8::1".parse().unwrap(), false, true);
         assert_eq!(origin.element(None), r#"for="[2001:db8::1]";proto=https"#);
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn relay(status: StatusCode, headers: &mut HeaderMap) -> Result<(), F
 }
 
 /// Normalizes a length with leading zeros: other servers may reject it, or read it as octal.
-pub(super) fn write_length_anew(headers: &mut HeaderMap) {
+pub(super) fn normalize_content_length(headers: &mut HeaderMap) {
     if let Some(length) = headers.get(CONTENT_LENGTH)
         && length.len() > 1
         && length.as_bytes().starts_with(b"0")
@@ -54,7 +54,7 @@ mod tests {
         for (written, forwarded) in [("5", "5"), ("0", "0"), ("0005", "5"), ("000", "0")] {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static(written));
-            write_length_anew(&mut headers);
+            normalize_content_length(&mut headers);
             assert_eq!(headers.get(CONTENT_LENGTH).unwrap(), forwarded);
         }
     }
@@ -69,11 +69,11 @@ mod tests {
             }
             relay(status, &mut headers).map(|()| headers.contains_key(CONTENT_LENGTH))
         };
-        let relayed = |lines: &[(&'static str, &'static str)]| with(StatusCode::OK, lines);
+        let body = |lines: &[(&'static str, &'static str)]| with(StatusCode::OK, lines);
         let (chunked, length) = (("transfer-encoding", "chunked"), ("content-length", "3"));
-        assert_eq!(relayed(&[length]), Ok(true));
-        assert_eq!(relayed(&[chunked]), Ok(false));
-        assert_eq!(relayed(&[chunked, length]), Ok(false));
+        assert_eq!(body(&[length]), Ok(true));
+        assert_eq!(body(&[chunked]), Ok(false));
+        assert_eq!(body(&[chunked, length]), Ok(false));
         assert_eq!(with(StatusCode::NO_CONTENT, &[length]), Ok(false));
         assert_eq!(with(StatusCode::NOT_MODIFIED, &[length]), Ok(true));
         for wrong in [
@@ -84,7 +84,7 @@ mod tests {
             &[("content-length", "3, 3")],
             &[("content-length", "+3")],
         ] {
-            assert_eq!(relayed(wrong), Err(Failure::UpstreamFailed), "{wrong:?}");
+            assert_eq!(body(wrong), Err(Failure::UpstreamFailed), "{wrong:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Hop-by-hop headers (RFC 9110, 7.6.1): removed here, together with all headers that `Connection` names. One pass
 //! over the names finds them; most requests have none and need no lookup.
 
-use super::forwarding::{is_ambiguous, tells_of_clients};
+use super::forwarding::{describes_client, is_ambiguous};
 use hivemind_tower::tokens::has_token;
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, COOKIE, EXPECT,
@@ -67,7 +67,7 @@ pub(super) fn remove(headers: &mut HeaderMap) {
 /// Headers that a client cannot remove by naming them in `Connection`: the upstream would frame the message
 /// differently, or miss the identity by which the request was limited.
 fn is_end_to_end(name: &HeaderName) -> bool {
-    [CONTENT_LENGTH, CONTENT_TYPE].contains(name) || is_identity(name) || tells_of_clients(name)
+    [CONTENT_LENGTH, CONTENT_TYPE].contains(name) || is_identity(name) || describes_client(name)
 }
 
 /// Whether a header identifies the client or the host.

@@ -7,46 +7,50 @@
 #![expect(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "an internal crate")]
 
 mod access_log;
-mod brief;
+mod body_pace;
+mod client_stream;
 mod connection;
-mod counted;
-mod crowd;
+mod connection_activity;
+mod connection_limit;
+mod context;
+mod counting;
 mod dial;
 mod exchange;
 mod failure;
 mod forwarding;
 mod framing;
+mod grpc_messages;
 mod hop_by_hop;
+mod http2_streams;
+mod idle_timeout;
 mod limits;
-mod line;
-mod local;
-mod messages;
-mod names;
-mod pace;
-mod patience;
-mod presence;
+mod local_tasks;
+mod name_lookup;
 mod proxy;
-mod reply;
+mod read_ahead;
 mod request_body;
-mod rewound;
-mod route;
+mod request_context;
+mod response_body;
+mod routing;
+mod send_failure;
 pub mod settings;
-mod streams;
+mod short_writes;
 mod target;
-mod traced;
-mod unanswered;
+mod trace_events;
 mod upgrade;
+mod upgraded_connection;
 mod upstream;
-mod visitor;
 pub mod websocket;
 
-use access_log::AccessLog;
+use access_log::AccessLogger;
 use arc_swap::ArcSwap;
-use connection::Manner;
-pub use counted::Counting;
-pub use crowd::Crowd;
-use crowd::Seat;
-use dial::{DialError, Outside};
+use connection::ConnectionOptions;
+use connection_activity::{ConnectionRegistry, ConnectionTimeouts};
+pub use connection_limit::ConnectionLimit;
+use connection_limit::ConnectionPermit;
+use context::{GatewayState, WorkerState};
+pub use counting::Counting;
+use dial::{DialContext, DialError};
 use hivemind_core::{Clock, MonotonicClock, Timestamp};
 use hivemind_telemetry::trace::Tracer;
 use hivemind_tls::TrustStores;
@@ -55,8 +59,7 @@ use hivemind_tower::error::LimitsError;
 use hivemind_tower::operator::EffectiveLimit;
 use hivemind_tower::{RateLimiter, RefusalLog};
 pub use limits::{Limiting, limiter};
-use presence::{Limits, Roll};
-use route::{Dice, Table};
+use routing::{RandomChoice, RoutingTable};
 use settings::Routing;
 use std::io;
 use std::net::SocketAddr;
@@ -67,7 +70,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
-use visitor::{Desk, Shared};
 
 /// Time limit to write the last log lines to disk.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -76,24 +78,24 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 pub struct Arrival {
     pub stream: std::net::TcpStream,
     pub peer: SocketAddr,
-    pub seat: Seat,
+    pub permit: ConnectionPermit,
 }
 
 /// The running gateway.
 pub struct Gateway {
-    shared: Arc<Shared>,
+    state: Arc<GatewayState>,
     limiter: RateLimiter,
-    outside: Outside,
+    dial_context: DialContext,
     refusals: Arc<RefusalLog>,
-    lanes: usize,
+    worker_count: usize,
     /// Set when remaining connections must be aborted.
-    cut: watch::Sender<bool>,
+    abort: watch::Sender<bool>,
 }
 
 impl Gateway {
     /// Starts the worker threads, which receive connections through the returned workers.
     pub async fn start(
-        settings: &settings::Gateway,
+        settings: &settings::GatewaySettings,
         Limiting { limiter, refusals, decisions }: Limiting,
         tls: Option<TlsAcceptor>,
         (tracer, counting): (Option<Arc<Tracer>>, Counting),
@@ -101,14 +103,14 @@ impl Gateway {
         stopped: &watch::Receiver<bool>,
     ) -> Result<(Self, Workers<Arrival>, WorkerExit), GatewayError> {
         let front = &settings.front;
-        let lanes = count.get();
-        let outside = Outside::default();
-        let table = Table::new(&settings.routing, &limiter, None, &outside, lanes)?;
+        let worker_count = count.get();
+        let dial_context = DialContext::default();
+        let table = RoutingTable::new(&settings.routing, &limiter, None, &dial_context, worker_count)?;
         let clients = limiter.identity().address().clone();
-        let log = front.access_log.as_ref().map(AccessLog::open).transpose();
+        let log = front.access_log.as_ref().map(AccessLogger::open).transpose();
         let log = log.map_err(GatewayError::AccessLog)?;
-        let (cut, is_cut) = watch::channel(false);
-        let shared = Arc::new(Shared {
+        let (abort, is_aborted) = watch::channel(false);
+        let state = Arc::new(GatewayState {
             table: ArcSwap::from_pointee(table),
             log,
             tracer,
@@ -116,30 +118,36 @@ impl Gateway {
             counting,
             clients,
             max_headers: front.max_headers,
-            sees_off: AtomicBool::new(false),
+            requests_reconnect: AtomicBool::new(false),
         });
-        let manner = Manner {
-            limits: Limits { head: front.header_timeout, idle: front.idle_timeout },
+        let options = ConnectionOptions {
+            timeouts: ConnectionTimeouts { head: front.header_timeout, idle: front.idle_timeout },
             max_header_bytes: front.max_header_bytes,
             max_headers: front.max_headers,
             tls,
             stopped: stopped.clone(),
         };
-        let equip = {
-            let shared = Arc::clone(&shared);
-            move |lane| {
-                let desk =
-                    Desk { shared: Arc::clone(&shared), lane, roll: Roll::default(), dice: Dice::new() };
-                let (desk, manner) = (Rc::new(desk), Rc::new(manner.clone()));
-                let (on_duty, limits) = (Rc::clone(&desk), manner.limits);
-                let (stopped, cut) = (manner.stopped.clone(), is_cut.clone());
-                tokio::task::spawn_local(async move { on_duty.roll.call(limits, stopped, cut).await });
-                move |arrival| connection::serve(arrival, Rc::clone(&desk), Rc::clone(&manner))
+        let serve_with = {
+            let state = Arc::clone(&state);
+            move |index| {
+                let worker = WorkerState {
+                    gateway: Arc::clone(&state),
+                    index,
+                    registry: ConnectionRegistry::default(),
+                    random: RandomChoice::new(),
+                };
+                let (worker, options) = (Rc::new(worker), Rc::new(options.clone()));
+                let (watched, timeouts) = (Rc::clone(&worker), options.timeouts);
+                let (stopped, abort) = (options.stopped.clone(), is_aborted.clone());
+                tokio::task::spawn_local(
+                    async move { watched.registry.watch(timeouts, stopped, abort).await },
+                );
+                move |arrival| connection::serve(arrival, Rc::clone(&worker), Rc::clone(&options))
             }
         };
-        let started = Workers::start(count, "gateway", equip).await;
+        let started = Workers::start(count, "gateway", serve_with).await;
         let (workers, ended) = started.map_err(GatewayError::Threads)?;
-        Ok((Self { shared, limiter, outside, refusals, lanes, cut }, workers, ended))
+        Ok((Self { state, limiter, dial_context, refusals, worker_count, abort }, workers, ended))
     }
 
     /// The rate limiter.
@@ -149,7 +157,7 @@ impl Gateway {
 
     /// The trust anchors for upstream certificates.
     pub const fn trust(&self) -> &Arc<TrustStores> {
-        &self.outside.trust
+        &self.dial_context.trust
     }
 
     /// The active limits.
@@ -158,24 +166,24 @@ impl Gateway {
     }
 
     /// The limit on connections per client, with these settings.
-    pub fn crowd(&self, front: &settings::Front) -> Crowd {
-        Crowd::of(front, self.shared.clients.clone())
+    pub fn connection_limit(&self, front: &settings::Front) -> ConnectionLimit {
+        ConnectionLimit::of(front, self.state.clients.clone())
     }
 
     /// Asks clients to reconnect with their next response: another process listens in place of this one.
-    pub fn sees_off(&self) {
-        self.shared.sees_off.store(true, Ordering::Relaxed);
+    pub fn request_reconnect(&self) {
+        self.state.requests_reconnect.store(true, Ordering::Relaxed);
     }
 
     /// Aborts the remaining connections.
-    pub fn cut(&self) {
+    pub fn abort_connections(&self) {
         // Sending fails only if all connections have ended.
-        let _ = self.cut.send(true);
+        let _ = self.abort.send(true);
     }
 
     /// Flushes the logs, unless their disk does not respond.
     pub async fn flush(&self) {
-        if let Some(log) = &self.shared.log
+        if let Some(log) = &self.state.log
             && !log.flush(LAST_WAIT).await
         {
             tracing::warn!("the access log lacks the last requests: its disk does not respond");
@@ -187,14 +195,16 @@ impl Gateway {
 
     /// Applies new services and limits from the next request on, completely or not at all. Requests in progress
     /// finish under the old ones. A table is bound to the limits that were active when it was built.
-    pub fn put_in_force(&self, routing: &Routing) -> Result<(), GatewayError> {
-        let before = self.shared.table.load();
+    pub fn apply(&self, routing: &Routing) -> Result<(), GatewayError> {
+        let before = self.state.table.load();
         // Built twice: first to validate it, then with the new limits.
-        let made = Table::new(routing, &self.limiter, Some(&before), &self.outside, self.lanes)?;
+        let made =
+            RoutingTable::new(routing, &self.limiter, Some(&before), &self.dial_context, self.worker_count)?;
         self.limiter.reload(&routing.limits())?;
-        let table = Table::new(routing, &self.limiter, Some(&made), &self.outside, self.lanes)?;
-        self.shared.table.store(Arc::new(table));
-        self.shared.counting.keep(|id| routing.services.iter().any(|service| service.id == id));
+        let table =
+            RoutingTable::new(routing, &self.limiter, Some(&made), &self.dial_context, self.worker_count)?;
+        self.state.table.store(Arc::new(table));
+        self.state.counting.keep(|id| routing.services.iter().any(|service| service.id == id));
         Ok(())
     }
 }
@@ -205,7 +215,7 @@ pub enum GatewayError {
     #[error("gateway.services: {0}")]
     Upstream(#[from] DialError),
     #[error(transparent)]
-    Limits(#[from] LimitsError),
+    ConnectionTimeouts(#[from] LimitsError),
     // The cause follows, as in every error.
     #[error("gateway.access_log: cannot append; create its folder and grant this process write permission")]
     AccessLog(#[source] io::Error),

@@ -1,6 +1,6 @@
 //! Rate limiter of the gateway, built from its settings.
 
-use crate::settings::{Clients, Forwarding, Front, Gateway, IdentityStep, LimitHeaders, LogTarget};
+use crate::settings::{Clients, Forwarding, Front, GatewaySettings, IdentityStep, LimitHeaders, LogTarget};
 use hivemind_core::Ipv6Prefix;
 use hivemind_core::store::KeySeed;
 use hivemind_engine::storage::{Storage, counting};
@@ -35,21 +35,21 @@ pub struct Limiting {
     pub decisions: Arc<DecisionLog>,
 }
 
-/// Builds a limiter that counts in `storage`, which other components use and sweep. `patience` limits the wait for a
+/// Builds a limiter that counts in `storage`, which other components use and sweep. `max_wait` limits the wait for a
 /// shared store.
 pub fn limiter(
-    gateway: &Gateway,
+    gateway: &GatewaySettings,
     storage: &Arc<Storage>,
-    patience: Option<Duration>,
+    max_wait: Option<Duration>,
     seed: KeySeed,
     decisions: &Arc<DecisionLog>,
 ) -> Result<Limiting, GatewayLimitsError> {
     let (builder, refusals) = builder(gateway)?;
-    let limiter = counting(builder, storage, patience, seed).build()?;
+    let limiter = counting(builder, storage, max_wait, seed).build()?;
     Ok(Limiting { limiter, refusals, decisions: Arc::clone(decisions) })
 }
 
-fn builder(gateway: &Gateway) -> Result<(RateLimiterBuilder, Arc<RefusalLog>), GatewayLimitsError> {
+fn builder(gateway: &GatewaySettings) -> Result<(RateLimiterBuilder, Arc<RefusalLog>), GatewayLimitsError> {
     let Front { clients, headers, reset_is_delta, text_body, refusal_log, .. } = &gateway.front;
     let headers = match headers {
         LimitHeaders::Ietf => Headers::Ietf,

@@ -1,10 +1,10 @@
 //! Request bodies: forwarded at the speed of the upstream, with limits on size, idle time and data rate.
 
+use super::body_pace::BodyPace;
 use super::failure::Failure;
 use super::hop_by_hop;
+use super::idle_timeout::IdleTimeout;
 use super::now;
-use super::pace::Pace;
-use super::patience::Patience;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -65,7 +65,7 @@ impl Upload {
     }
 
     /// Records that the body is not read any more.
-    pub(super) fn is_left(&self) {
+    pub(super) fn mark_abandoned(&self) {
         if self.is_under_way() {
             self.ends(LEFT);
         }
@@ -90,7 +90,7 @@ impl Upload {
 /// An aborted body; its [`Upload`] contains the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("the request body was aborted")]
-pub(super) struct GivenUp;
+pub(super) struct BodyAborted;
 
 /// The body of a request.
 pub(super) struct RequestBody(Option<Box<Streaming>>);
@@ -98,14 +98,14 @@ pub(super) struct RequestBody(Option<Box<Streaming>>);
 struct Streaming {
     inner: Incoming,
     left: Option<u64>,
-    patience: Patience,
-    pace: Pace,
+    idle_timeout: IdleTimeout,
+    pace: BodyPace,
     upload: Arc<Upload>,
 }
 
 impl Drop for Streaming {
     fn drop(&mut self) {
-        self.upload.is_left();
+        self.upload.mark_abandoned();
     }
 }
 
@@ -129,9 +129,9 @@ impl RequestBody {
             return Err(Failure::BodyTooLarge);
         }
         let upload = Arc::<Upload>::default();
-        let pace = if is_conversation { Pace::of_messages(idle) } else { Pace::new(idle) };
-        let patience = Patience::new(idle);
-        let streaming = Streaming { inner, left: most, patience, pace, upload: Arc::clone(&upload) };
+        let pace = if is_conversation { BodyPace::of_messages(idle) } else { BodyPace::new(idle) };
+        let idle_timeout = IdleTimeout::new(idle);
+        let streaming = Streaming { inner, left: most, idle_timeout, pace, upload: Arc::clone(&upload) };
         Ok((Self(Some(Box::new(streaming))), Some(upload)))
     }
 }
@@ -146,24 +146,24 @@ fn cleared(mut frame: Frame<Bytes>) -> Frame<Bytes> {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = GivenUp;
+    type Error = BodyAborted;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, GivenUp>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyAborted>>> {
         let Some(body) = &mut self.0 else { return Poll::Ready(None) };
         let polled = Pin::new(&mut body.inner).poll_frame(cx);
         body.upload.waits_for_client.store(polled.is_pending(), Ordering::Relaxed);
         if polled.is_pending() {
-            body.pace.waits(now());
-            if body.patience.poll_end(cx, body.upload.moves()).is_ready() {
+            body.pace.record_wait(now());
+            if body.idle_timeout.poll_end(cx, body.upload.moves()).is_ready() {
                 body.upload.ends(TOO_SLOW);
-                return Poll::Ready(Some(Err(GivenUp)));
+                return Poll::Ready(Some(Err(BodyAborted)));
             }
             return Poll::Pending;
         }
-        body.patience.renew();
+        body.idle_timeout.renew();
         body.upload.moved();
         let outcome = match ready!(polled) {
             None => {
@@ -176,7 +176,7 @@ impl Body for RequestBody {
                 let size = data.len() as u64;
                 let may_trickle =
                     !body.pace.is_of_messages() && body.upload.may_trickle.load(Ordering::Relaxed);
-                let is_too_slow = body.pace.comes(data, now()) && !may_trickle;
+                let is_too_slow = body.pace.record_bytes(data, now()) && !may_trickle;
                 match body.left.map(|left| left.checked_sub(size)) {
                     Some(None) => Err(TOO_LARGE),
                     _ if is_too_slow => Err(TOO_SLOW),
@@ -192,7 +192,7 @@ impl Body for RequestBody {
         }
         Poll::Ready(Some(outcome.map_err(|trouble| {
             body.upload.ends(trouble);
-            GivenUp
+            BodyAborted
         })))
     }
 

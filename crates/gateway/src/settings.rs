@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// The gateway.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Gateway {
+pub struct GatewaySettings {
     pub front: Front,
     pub routing: Routing,
 }
@@ -36,7 +36,7 @@ pub struct Front {
     /// `gateway.listen`. With port 0 the kernel chooses one.
     pub listen: SocketAddr,
     /// `gateway.tls`. Changed files reload without a restart; changed paths need one.
-    pub tls: Option<Tls>,
+    pub tls: Option<ListenerTls>,
     /// `gateway.max_connections`.
     pub max_connections: NonZeroUsize,
     /// `gateway.max_connections_per_client`; by default a quarter of all connections, and unlimited for local clients.
@@ -103,7 +103,7 @@ pub enum LogTarget {
 
 /// Certificates. The first is the default: it serves clients without SNI or with an unknown server name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
+pub struct ListenerTls {
     pub certificates: Vec<CertificateFiles>,
     /// An additional certificate from ACME, after those from files.
     pub acme: Option<Acme>,
@@ -179,7 +179,7 @@ pub struct ServiceSettings {
     pub hosts: Vec<String>,
     /// Starts with `/` and does not end with one, except for `/` itself. `/users` matches `/users` and all paths below it.
     pub path_prefix: String,
-    pub upstreams: Vec<Upstream>,
+    pub upstreams: Vec<UpstreamUrl>,
     /// Use HTTP/2 with prior knowledge for cleartext upstreams. A TLS upstream chooses by ALPN.
     pub http2: bool,
     /// The CA for certificates of TLS upstreams; none: the system's CAs.
@@ -198,21 +198,21 @@ pub struct ServiceSettings {
 
 /// `http://host:port` or `https://host:port`, without a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Upstream {
+pub struct UpstreamUrl {
     pub is_tls: bool,
     /// A name or an address; IPv6 without brackets.
     pub host: String,
     pub port: u16,
 }
 
-impl Upstream {
+impl UpstreamUrl {
     /// Parses a URL; none if it is not just scheme, host and port.
     pub fn parse(text: &str) -> Option<Self> {
         kinds::upstream(text)
     }
 }
 
-impl fmt::Display for Upstream {
+impl fmt::Display for UpstreamUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "https" } else { "http" };
         if self.host.contains(':') {
@@ -267,7 +267,7 @@ pub struct EndpointSettings {
 pub type Listeners<'a> = &'a [(&'static str, SocketAddr)];
 
 /// Reads the section; none if it is absent. `others` are the other listeners, whose ports must differ.
-pub fn read(root: &mut Section<'_, '_>, others: Listeners<'_>) -> Option<Gateway> {
+pub fn read(root: &mut Section<'_, '_>, others: Listeners<'_>) -> Option<GatewaySettings> {
     let is_there = root.has("gateway");
     let mut section = root.section("gateway");
     let front = front::read(&mut section, others);
@@ -284,5 +284,5 @@ pub fn read(root: &mut Section<'_, '_>, others: Listeners<'_>) -> Option<Gateway
             remedy,
         );
     }
-    is_there.then_some(Gateway { front, routing: Routing { platform, services } })
+    is_there.then_some(GatewaySettings { front, routing: Routing { platform, services } })
 }

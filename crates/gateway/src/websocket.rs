@@ -22,7 +22,7 @@ pub(crate) use handshake::{accept_key, is_handshake};
 pub use scan::{ScanResult, scan};
 
 use frame::CloseFrame;
-use gate::{ClientGate, MessageCharger, ServerGate, StopReason};
+use gate::{ClientGate, GateStop, MessageCharger, ServerGate};
 use hivemind_tower::websocket::{Close, MessageLimiter};
 use pipe::{DirectionEnd, FramePipe};
 use std::fmt;
@@ -140,7 +140,7 @@ enum SpliceEvent {
     HalfClosed,
     /// Both have ended.
     Finished,
-    Stopped(StopReason),
+    Stopped(GateStop),
 }
 
 impl<C, U, L> Splice<C, U, L>
@@ -179,8 +179,8 @@ where
                 event = poll_fn(|cx| self.poll_both(cx)) => match event {
                     SpliceEvent::HalfClosed => checks = idle_checks(idle.min(HALF_CLOSED_TIMEOUT)),
                     SpliceEvent::Finished => return SpliceEnd::Finished,
-                    SpliceEvent::Stopped(StopReason::Limited(close)) => return SpliceEnd::Limited(close),
-                    SpliceEvent::Stopped(StopReason::Malformed(violation)) => return SpliceEnd::Malformed(violation),
+                    SpliceEvent::Stopped(GateStop::Limited(close)) => return SpliceEnd::Limited(close),
+                    SpliceEvent::Stopped(GateStop::Malformed(violation)) => return SpliceEnd::Malformed(violation),
                 },
                 _ = checks.tick() => {
                     silent_checks = if self.take_activity() { 0 } else { silent_checks + 1 };
@@ -212,7 +212,7 @@ where
     }
 
     /// Ready when nothing more goes up; with the reason if the gate stopped it.
-    fn poll_up(&mut self, cx: &mut Context<'_>) -> Poll<Option<StopReason>> {
+    fn poll_up(&mut self, cx: &mut Context<'_>) -> Poll<Option<GateStop>> {
         if self.up.is_finished {
             return Poll::Ready(None);
         }

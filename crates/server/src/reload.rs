@@ -6,7 +6,7 @@ mod keys;
 mod rules;
 mod tls;
 
-pub(crate) use configuration::{Configuration, ConfigurationFile, PutInForce};
+pub(crate) use configuration::{ApplyRouting, Configuration, ConfigurationFile};
 use hivemind_admin::ReloadRequest;
 pub(crate) use keys::{KeyFiles, LOOKS_EVERY};
 pub(crate) use rules::{RuleFiles, accepted, refused};

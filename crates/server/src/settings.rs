@@ -18,7 +18,7 @@ use hivemind_config::value_hashes::ValueHashes;
 use hivemind_engine::mesh::{self, MeshSection};
 use hivemind_engine::rate_limiting::{self, RateLimiting};
 use hivemind_engine::storage::settings::{self as storage, StorageSection};
-use hivemind_gateway::settings::{self as gateway, Gateway};
+use hivemind_gateway::settings::{self as gateway, GatewaySettings};
 use hivemind_telemetry::settings::observability::{self, Observability};
 use hivemind_tls::security::{self, Security};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -45,7 +45,7 @@ pub(crate) struct Settings {
     pub(crate) security: Security,
     pub(crate) observability: Observability,
     /// None if no gateway runs.
-    pub(crate) gateway: Option<Gateway>,
+    pub(crate) gateway: Option<GatewaySettings>,
 }
 
 /// Settings, with the warnings about their source.

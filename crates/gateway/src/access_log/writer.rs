@@ -1,6 +1,6 @@
 //! Writer thread of the access log: formats lines, and writes many at once if many wait.
 
-use super::{Entry, Message, Who};
+use super::{AccessLogEntry, AccessLogMessage, LoggedClient};
 use crate::settings::LogTarget;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -13,39 +13,39 @@ use std::sync::mpsc::Receiver;
 /// Maximum bytes per write.
 const LARGEST_WRITE: usize = 64 << 10;
 
-pub(super) struct Writer {
-    sink: Sink,
+pub(super) struct AccessLogWriter {
+    sink: AccessLogSink,
     lost: Arc<AtomicU64>,
     reported: u64,
 }
 
-enum Sink {
+enum AccessLogSink {
     Stdout,
     File { path: PathBuf, file: Option<File> },
 }
 
-impl Writer {
+impl AccessLogWriter {
     pub(super) fn open(target: &LogTarget, lost: Arc<AtomicU64>) -> io::Result<Self> {
         let sink = match target {
-            LogTarget::Stdout => Sink::Stdout,
-            LogTarget::File(path) => Sink::File { path: path.clone(), file: Some(open(path)?) },
+            LogTarget::Stdout => AccessLogSink::Stdout,
+            LogTarget::File(path) => AccessLogSink::File { path: path.clone(), file: Some(open(path)?) },
         };
         Ok(Self { sink, lost, reported: 0 })
     }
 
-    pub(super) fn run(mut self, messages: &Receiver<Message>) {
+    pub(super) fn run(mut self, messages: &Receiver<AccessLogMessage>) {
         let mut text = Vec::with_capacity(LARGEST_WRITE);
         while let Ok(message) = messages.recv() {
             let (mut lines, mut next) = (0, Some(message));
             let mut flushed = None;
             while let Some(message) = next.take() {
                 match message {
-                    Message::Line(entry) => {
+                    AccessLogMessage::Line(entry) => {
                         lines += 1;
                         // Writing to memory cannot fail.
                         let _ = write(&mut text, &entry);
                     }
-                    Message::Flush(done) => flushed = Some(done),
+                    AccessLogMessage::Flush(done) => flushed = Some(done),
                 }
                 if text.len() < LARGEST_WRITE && flushed.is_none() {
                     next = messages.try_recv().ok();
@@ -73,7 +73,7 @@ impl Writer {
     }
 }
 
-impl Sink {
+impl AccessLogSink {
     fn write(&mut self, text: &[u8]) -> io::Result<()> {
         match self {
             Self::Stdout => {
@@ -109,15 +109,15 @@ fn is_at(path: &Path, file: &File) -> bool {
 }
 
 /// Writes one JSON line.
-fn write(out: &mut Vec<u8>, entry: &Entry) -> io::Result<()> {
+fn write(out: &mut Vec<u8>, entry: &AccessLogEntry) -> io::Result<()> {
     let nanos = i128::from(entry.at.as_nanos());
     let at = jiff::Timestamp::from_nanosecond(nanos).unwrap_or_default();
     let text = |value: Option<&http::HeaderValue>| {
         value.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
     };
     let client = match &entry.client {
-        Who::Client(client) => client.name().to_owned(),
-        Who::Address(address) => format!("ip:{address}"),
+        LoggedClient::Client(client) => client.name().to_owned(),
+        LoggedClient::UpstreamAddress(address) => format!("ip:{address}"),
     };
     write!(out, "{{\"time\":\"{at:.3}\",\"client\":")?;
     serde_json::to_writer(&mut *out, &client)?;
@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     fn access_log_line_is_json_for_any_input() {
-        let entry = Entry {
+        let entry = AccessLogEntry {
             at: Timestamp::from_millis(1_794_800_000_123),
             took: Duration::from_micros(1_500),
-            client: Who::Address([203, 0, 113, 9].into()),
+            client: LoggedClient::UpstreamAddress([203, 0, 113, 9].into()),
             method: Some(Method::GET),
             host: Some(HeaderValue::from_bytes(b"a\"b\xff").unwrap()),
             path: Some("/\"\\x".into()),
@@ -178,7 +178,7 @@ mod tests {
     fn renamed_access_log_continues_in_a_new_file() {
         let folder = tempfile::tempdir().unwrap();
         let (path, moved) = (folder.path().join("access"), folder.path().join("access.1"));
-        let mut writer = Writer::open(&LogTarget::File(path.clone()), Arc::default()).unwrap();
+        let mut writer = AccessLogWriter::open(&LogTarget::File(path.clone()), Arc::default()).unwrap();
         writer.sink.write(b"one\n").unwrap();
         std::fs::rename(&path, &moved).unwrap();
         writer.sink.write(b"two\n").unwrap();

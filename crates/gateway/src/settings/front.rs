@@ -2,7 +2,7 @@
 
 use super::Listeners;
 use super::kinds::{HEAD_BYTES, HEAD_COUNT, LIMIT_HEADERS, LISTEN_AT, LOG};
-use super::{Front, LimitHeaders, LogTarget, Tls, clients, tls};
+use super::{Front, LimitHeaders, ListenerTls, LogTarget, clients, tls};
 use hivemind_config::ports::clash;
 use hivemind_config::reader::Section;
 use hivemind_config::value_kind::{COUNT, SPAN, count_up_to};
@@ -57,7 +57,12 @@ pub(super) fn read(section: &mut Section<'_, '_>, others: Listeners<'_>) -> Fron
 }
 
 /// Two listeners cannot have one port.
-fn check_ports(section: &mut Section<'_, '_>, listen: SocketAddr, tls: Option<&Tls>, others: Listeners<'_>) {
+fn check_ports(
+    section: &mut Section<'_, '_>,
+    listen: SocketAddr,
+    tls: Option<&ListenerTls>,
+    others: Listeners<'_>,
+) {
     if !section.is_there() {
         return;
     }

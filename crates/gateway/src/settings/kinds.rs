@@ -1,7 +1,7 @@
 //! Value kinds of the gateway section: hosts, upstreams, path prefixes, methods.
 
 use super::{
-    ForwardedHeaders, Forwarding, HostHeader, IdentityStep, LimitHeaders, LogTarget, OnLimit, Upstream,
+    ForwardedHeaders, Forwarding, HostHeader, IdentityStep, LimitHeaders, LogTarget, OnLimit, UpstreamUrl,
 };
 use hivemind_config::form::Form;
 use hivemind_config::spelling::is_falsy;
@@ -138,7 +138,7 @@ pub(super) const METHOD: ValueKind<String> = ValueKind::text("an HTTP method", "
 })
 .written(Form::Pattern("^[A-Za-z]{1,32}$"))
 .called("method", "methods");
-pub(super) const UPSTREAM: ValueKind<Upstream> = ValueKind::text(
+pub(super) const UPSTREAM: ValueKind<UpstreamUrl> = ValueKind::text(
     "a server URL, `http://` or `https://` with host and port and without a path",
     "http://127.0.0.1:3000",
     upstream,
@@ -173,7 +173,7 @@ fn prefix(text: &str) -> Option<String> {
     sound.then(|| path.to_owned())
 }
 
-pub(super) fn upstream(text: &str) -> Option<Upstream> {
+pub(super) fn upstream(text: &str) -> Option<UpstreamUrl> {
     let uri: Uri = text.parse().ok()?;
     let is_tls = match uri.scheme()? {
         scheme if *scheme == Scheme::HTTP => false,
@@ -189,5 +189,5 @@ pub(super) fn upstream(text: &str) -> Option<Upstream> {
     let sound = has_no_path && is_whole && !authority.as_str().contains('@');
     let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    sound.then_some(Upstream { is_tls, host, port })
+    sound.then_some(UpstreamUrl { is_tls, host, port })
 }

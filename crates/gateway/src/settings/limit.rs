@@ -11,12 +11,12 @@ const ALGORITHMS: &[(&str, Algorithm)] = &[
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Excess {
+enum LimitMode {
     Reject,
     Delay,
 }
 
-const MODES: &[(&str, Excess)] = &[("reject", Excess::Reject), ("delay", Excess::Delay)];
+const MODES: &[(&str, LimitMode)] = &[("reject", LimitMode::Reject), ("delay", LimitMode::Delay)];
 
 /// The fields set at this level; unset fields are inherited from the level below.
 pub(super) fn read(section: &mut Section<'_, '_>) -> PartialLimit {
@@ -48,11 +48,11 @@ pub(super) fn read(section: &mut Section<'_, '_>) -> PartialLimit {
     let delay_after = section.read("delay_after", &NUMBER);
     let mode = section.choice("mode", MODES);
     limit = match mode {
-        Some(Excess::Delay) => limit.delay(delay_after.unwrap_or(0)),
-        Some(Excess::Reject) => limit.reject(),
+        Some(LimitMode::Delay) => limit.delay(delay_after.unwrap_or(0)),
+        Some(LimitMode::Reject) => limit.reject(),
         None => limit,
     };
-    if delay_after.is_some() && mode != Some(Excess::Delay) {
+    if delay_after.is_some() && mode != Some(LimitMode::Delay) {
         let cause = "`delay_after` has no effect without `mode: delay`";
         section.refuse("delay_after", cause.to_owned(), "add `mode: delay`, or leave it out");
     }

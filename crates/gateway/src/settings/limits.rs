@@ -128,7 +128,7 @@ fn refuse(section: &mut Section<'_, '_>, key: &str, error: &LimitsError) {
 fn cause_and_remedy(error: &LimitsError) -> (String, &'static str) {
     match error {
         LimitsError::Limit { place, error, .. } => {
-            let (cause, remedy) = told_of_number(*error);
+            let (cause, remedy) = explain_number(*error);
             (format!("the limit of {place}: {cause}"), remedy)
         }
         LimitsError::DelayedWindow { place, .. } => (
@@ -160,7 +160,7 @@ fn cause_and_remedy(error: &LimitsError) -> (String, &'static str) {
     }
 }
 
-fn told_of_number(error: LimitError) -> (String, &'static str) {
+fn explain_number(error: LimitError) -> (String, &'static str) {
     let cause = match error {
         LimitError::ZeroRate => "a rate must be at least 1 request",
         LimitError::ZeroBurst => "`burst` must be at least 1",

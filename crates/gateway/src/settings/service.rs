@@ -35,7 +35,7 @@ const TIMEOUTS: Timeouts = Timeouts {
 
 /// Hosts with prefixes, and ids, that earlier services use.
 #[derive(Default)]
-struct Taken {
+struct ServiceNames {
     ids: HashSet<String>,
     places: HashMap<(Option<String>, String), String>,
 }
@@ -46,7 +46,7 @@ pub(super) fn read_all(section: &mut Section<'_, '_>, platform: Option<&Platform
         forwarded: section.choice("forwarded", FORWARDED_HEADERS).unwrap_or(ForwardedHeaders::XForwarded),
         timeouts: timeouts(section.section("timeouts"), TIMEOUTS),
     };
-    let (mut services, mut taken) = (Vec::new(), Taken::default());
+    let (mut services, mut names) = (Vec::new(), ServiceNames::default());
     section.each("services", |item| {
         let before = item.mistakes();
         let service = read(item, &common);
@@ -54,7 +54,7 @@ pub(super) fn read_all(section: &mut Section<'_, '_>, platform: Option<&Platform
             limits::check_service(item, &service, platform);
         }
         if item.is_there() && services.len() < MOST_SERVICES {
-            taken.check(item, &service);
+            names.check(item, &service);
             services.push(service);
         } else if services.len() == MOST_SERVICES {
             let cause = format!("`gateway.services` has more than {MOST_SERVICES} services");
@@ -168,7 +168,7 @@ fn timeouts(mut section: Section<'_, '_>, below: Timeouts) -> Timeouts {
     }
 }
 
-impl Taken {
+impl ServiceNames {
     fn check(&mut self, item: &mut Section<'_, '_>, service: &ServiceSettings) {
         let id = &service.id;
         if !id.is_empty() && !self.ids.insert(id.clone()) {

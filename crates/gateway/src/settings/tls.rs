@@ -1,6 +1,6 @@
 //! `gateway.tls`: certificates, and redirection from HTTP to HTTPS.
 
-use super::Tls;
+use super::ListenerTls;
 use super::kinds::LISTEN_AT;
 use hivemind_config::reader::Section;
 use hivemind_config::value_kind::PATH;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Longer lists are generated or mistaken.
 const MOST_CERTIFICATES: usize = 1_000;
 
-pub(super) fn read(section: &mut Section<'_, '_>) -> Option<Tls> {
+pub(super) fn read(section: &mut Section<'_, '_>) -> Option<ListenerTls> {
     let is_there = section.has("tls");
     let mut tls = section.section("tls");
     let mut certificates: Vec<CertificateFiles> = pair(&mut tls).into_iter().collect();
@@ -40,7 +40,7 @@ pub(super) fn read(section: &mut Section<'_, '_>) -> Option<Tls> {
         let remedy = "write `cert: FILE` and `key: FILE`, or `acme`, or leave `tls` out";
         section.refuse("tls", cause, remedy);
     }
-    is_there.then_some(Tls { certificates, acme, redirect_from, only_tls13 })
+    is_there.then_some(ListenerTls { certificates, acme, redirect_from, only_tls13 })
 }
 
 /// The two files of one certificate; one without the other is a mistake.

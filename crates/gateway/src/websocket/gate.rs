@@ -19,12 +19,12 @@ pub(super) trait FrameGate {
 pub(super) struct GateDecision {
     pub(super) pass: usize,
     pub(super) keep: usize,
-    pub(super) stop: Option<StopReason>,
+    pub(super) stop: Option<GateStop>,
 }
 
 /// Why nothing more from the client may pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StopReason {
+pub enum GateStop {
     /// The message limit was exceeded.
     Limited(Close),
     /// The application might parse it differently from the gate.
@@ -141,7 +141,7 @@ impl<L: MessageCharger> ClientFrames<L> {
                 Err(violation) => {
                     // The start of the next frame is unknown: treat everything as payload.
                     self.left = u64::MAX;
-                    self.refuse(&mut decision, StopReason::Malformed(violation));
+                    self.refuse(&mut decision, GateStop::Malformed(violation));
                     continue;
                 }
             };
@@ -159,7 +159,7 @@ impl<L: MessageCharger> ClientFrames<L> {
         }
     }
 
-    fn refuse(&mut self, decision: &mut GateDecision, stop: StopReason) {
+    fn refuse(&mut self, decision: &mut GateDecision, stop: GateStop) {
         if !self.is_refused {
             self.is_refused = true;
             decision.stop = Some(stop);
@@ -167,9 +167,9 @@ impl<L: MessageCharger> ClientFrames<L> {
     }
 
     /// Checks that the client may send this frame now, and that its limit allows it.
-    fn admit(&mut self, header: &FrameHeader) -> Result<(), StopReason> {
-        self.in_message = in_message_after(self.in_message, header).map_err(StopReason::Malformed)?;
-        self.limiter.charge(header.opcode).map_err(StopReason::Limited)?;
+    fn admit(&mut self, header: &FrameHeader) -> Result<(), GateStop> {
+        self.in_message = in_message_after(self.in_message, header).map_err(GateStop::Malformed)?;
+        self.limiter.charge(header.opcode).map_err(GateStop::Limited)?;
         self.messages += u64::from(matches!(header.opcode, 1 | 2));
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! is not repeated loses nothing.
 
 use super::frame::MAX_FRAME_HEADER;
-use super::gate::{FrameGate, GateDecision, StopReason};
+use super::gate::{FrameGate, GateDecision, GateStop};
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
@@ -38,7 +38,7 @@ pub(super) enum DirectionEnd {
     /// The gate waited for this.
     GateFinished,
     /// The gate stopped it.
-    Stopped(StopReason),
+    Stopped(GateStop),
     ReadFailed(io::Error),
     WriteFailed(io::Error),
 }
@@ -101,7 +101,7 @@ impl<G: FrameGate> FramePipe<G> {
         cx: &mut Context<'_>,
         from: &mut R,
         to: &mut W,
-    ) -> Poll<Result<Option<StopReason>, DirectionEnd>>
+    ) -> Poll<Result<Option<GateStop>, DirectionEnd>>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,

@@ -1,12 +1,12 @@
 //! Frame gate without a connection, for tests and fuzzing.
 
-use super::gate::{ClientGate, FrameGate, GateDecision, NoCharge, StopReason};
+use super::gate::{ClientGate, FrameGate, GateDecision, GateStop, NoCharge};
 
 /// The outcome of parsing bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ScanResult {
     pub passed: Vec<u8>,
-    pub stop: Option<StopReason>,
+    pub stop: Option<GateStop>,
     pub messages: u64,
 }
 
@@ -21,7 +21,7 @@ pub fn scan<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> ScanResult {
 pub(super) fn run_gate<'a>(
     gate: &mut impl FrameGate,
     pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> (Vec<u8>, Option<StopReason>) {
+) -> (Vec<u8>, Option<GateStop>) {
     let (mut passed, mut kept) = (Vec::new(), Vec::new());
     for piece in pieces.into_iter().filter(|piece| !piece.is_empty()) {
         let bytes = [&kept, piece].concat();

@@ -4,7 +4,7 @@ use super::limited_listener::LimitedListener;
 use super::listeners::Listeners;
 use crate::settings::Settings;
 use hivemind_engine::mesh::RunningMesh;
-use hivemind_gateway::settings::Gateway;
+use hivemind_gateway::settings::GatewaySettings;
 use hivemind_tls::security::Security;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -81,7 +81,7 @@ fn write(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>)
 }
 
 /// The services that the gateway protects.
-fn protected(out: &mut impl Write, at: SocketAddr, gateway: &Gateway) -> std::io::Result<()> {
+fn protected(out: &mut impl Write, at: SocketAddr, gateway: &GatewaySettings) -> std::io::Result<()> {
     writeln!(out, "  gateway             {}", url(at, gateway))?;
     for service in gateway.routing.services.iter().take(MOST_SERVICES) {
         let hosts = service.hosts.join(", ");
@@ -96,7 +96,7 @@ fn protected(out: &mut impl Write, at: SocketAddr, gateway: &Gateway) -> std::io
 }
 
 /// A command that shows a limit at work.
-fn try_gateway(out: &mut impl Write, at: SocketAddr, gateway: &Gateway) -> std::io::Result<()> {
+fn try_gateway(out: &mut impl Write, at: SocketAddr, gateway: &GatewaySettings) -> std::io::Result<()> {
     let Some(service) = gateway.routing.services.first() else { return Ok(()) };
     let host = service.hosts.first().map(|host| format!(" -H 'Host: {}'", host.replace('*', "www")));
     let (host, url) = (host.unwrap_or_default(), url(at, gateway));
@@ -108,7 +108,7 @@ fn try_gateway(out: &mut impl Write, at: SocketAddr, gateway: &Gateway) -> std::
     writeln!(out, "limit get 429 with Retry-After.\n")
 }
 
-fn url(at: SocketAddr, gateway: &Gateway) -> String {
+fn url(at: SocketAddr, gateway: &GatewaySettings) -> String {
     format!("{}://{at}", scheme(gateway.front.tls.is_some()))
 }
 

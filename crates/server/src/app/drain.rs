@@ -44,7 +44,7 @@ impl ServingComponents {
         }
         if let Some(gateway) = gateway {
             // Aborted requests are written to the access log too.
-            gateway.cut();
+            gateway.abort_connections();
             let aborted = async { while accepting.join_next().await.is_some() {} };
             let _ = tokio::time::timeout(ABORT_WITHIN, aborted).await;
             gateway.flush().await;

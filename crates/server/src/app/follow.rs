@@ -2,7 +2,7 @@
 
 use super::gateway::GatewayHandles;
 use super::{Origin, Shared};
-use crate::reload::{ConfigurationFile, Follower, KeyFiles, LOOKS_EVERY, PutInForce, RuleFiles, TlsFiles};
+use crate::reload::{ApplyRouting, ConfigurationFile, Follower, KeyFiles, LOOKS_EVERY, RuleFiles, TlsFiles};
 use crate::settings::Settings;
 use hivemind_admin::{ReloadRequest, Reloads};
 use hivemind_gateway::Gateway;
@@ -63,9 +63,9 @@ fn follow_configuration(
     requests: mpsc::Receiver<ReloadRequest>,
 ) {
     let mesh = shared.mesh.clone();
-    let put_in_force = |gateway: Arc<Gateway>| -> PutInForce {
+    let apply_routing = |gateway: Arc<Gateway>| -> ApplyRouting {
         Box::new(move |routing| {
-            gateway.put_in_force(routing)?;
+            gateway.apply(routing)?;
             if let Some(mesh) = &mesh {
                 mesh.gateway_is(routing.limits_text());
             }
@@ -78,7 +78,7 @@ fn follow_configuration(
         seen: origin.loaded.value_hashes.clone(),
         started: origin.loaded,
         log: Arc::clone(&shared.log),
-        gateway: gateway.map(put_in_force),
+        gateway: gateway.map(apply_routing),
         service: Arc::clone(&shared.service),
         health: Arc::clone(&shared.health),
     };

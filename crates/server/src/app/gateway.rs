@@ -10,8 +10,8 @@ use crate::settings::Settings;
 use anyhow::Context;
 use hivemind_gateway as gateway;
 use hivemind_gateway::Arrival;
+use hivemind_gateway::ConnectionLimit;
 use hivemind_gateway::Counting;
-use hivemind_gateway::Crowd;
 use hivemind_gateway::Gateway;
 use hivemind_gateway::Limiting;
 use hivemind_gateway::settings;
@@ -46,13 +46,13 @@ pub(super) struct GatewayServer {
     pub(super) certificates: Option<Arc<ServerCertificates>>,
     workers: Workers<Arrival>,
     listener: LimitedListener<Tcp>,
-    crowd: Crowd,
+    connection_limit: ConnectionLimit,
     ended: WorkerExit,
 }
 
 impl GatewayServer {
     pub(super) async fn start(
-        settings: &settings::Gateway,
+        settings: &settings::GatewaySettings,
         workers: Option<NonZeroUsize>,
         listener: LimitedListener<Tcp>,
         limiting: Limiting,
@@ -72,22 +72,22 @@ impl GatewayServer {
         )
         .await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
-        let crowd = gateway.crowd(&settings.front);
-        Ok(Self { gateway: Arc::new(gateway), certificates, workers, listener, crowd, ended })
+        let connection_limit = gateway.connection_limit(&settings.front);
+        Ok(Self { gateway: Arc::new(gateway), certificates, workers, listener, connection_limit, ended })
     }
 
     /// Passes new connections to the workers until the listener closes, then waits for the last of them.
     pub(super) async fn serve(self, gate: AcceptGate) {
-        let Self { workers, mut listener, crowd, ended, .. } = self;
+        let Self { workers, mut listener, connection_limit, ended, .. } = self;
         {
             let mut closed = pin!(gate.closed());
             loop {
                 tokio::select! { biased;
                     () = &mut closed => break,
                     Some((stream, permit, peer)) = listener.next() => {
-                        let Some(seat) = crowd.enter(peer.ip()) else { continue };
+                        let Some(client_permit) = connection_limit.acquire(peer.ip()) else { continue };
                         match stream.into_std() {
-                            Ok(stream) => workers.deal(Arrival { stream, peer, seat }, permit),
+                            Ok(stream) => workers.deal(Arrival { stream, peer, permit: client_permit }, permit),
                             Err(error) => tracing::warn!("a connection could not be passed to a worker: {error}"),
                         }
                     }

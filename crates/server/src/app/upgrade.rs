@@ -103,7 +103,7 @@ pub(super) async fn drain_after_takeover(
     // Only now: a client that reconnects earlier would reach this process again.
     shutdown.leave();
     if let Some(gateway) = gateway {
-        gateway.sees_off();
+        gateway.request_reconnect();
     }
     let given = DRAIN_TIME.min(settings.server.shutdown_grace / 4);
     let _ = tokio::time::timeout(given, signals.stop_requested()).await;

@@ -4,7 +4,7 @@ use super::rate::Rate;
 use crate::app::Origin;
 use crate::reload::Configuration;
 use clap::Args;
-use hivemind_gateway::settings::Upstream;
+use hivemind_gateway::settings::UpstreamUrl;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ gateway within server.shutdown_grace.")]
 pub(super) struct Gateway {
     /// The app: http:// or https:// with host and port; repeat it to balance the load over several
     #[arg(long, value_name = "URL", value_parser = upstream)]
-    upstream: Vec<Upstream>,
+    upstream: Vec<UpstreamUrl>,
 
     /// Requests that each client may send: 10/s, 600/m, 5/h or 100/d [default: 100/m]
     #[arg(long, value_name = "RATE")]
@@ -106,7 +106,7 @@ impl Gateway {
     }
 }
 
-fn upstream(text: &str) -> Result<Upstream, String> {
-    Upstream::parse(text)
+fn upstream(text: &str) -> Result<UpstreamUrl, String> {
+    UpstreamUrl::parse(text)
         .ok_or_else(|| "write it as http://127.0.0.1:3000 or https://app.internal, without a path".to_owned())
 }

@@ -46,7 +46,7 @@ impl Configuration {
 }
 
 /// Activates a routing.
-pub(crate) type PutInForce = Box<dyn Fn(&Routing) -> Result<(), GatewayError> + Send>;
+pub(crate) type ApplyRouting = Box<dyn Fn(&Routing) -> Result<(), GatewayError> + Send>;
 
 /// The configuration file and the components that follow it.
 pub(crate) struct ConfigurationFile {
@@ -57,7 +57,7 @@ pub(crate) struct ConfigurationFile {
     pub(crate) seen: ValueHashes,
     pub(crate) log: Arc<RunningLog>,
     /// None if no gateway runs.
-    pub(crate) gateway: Option<PutInForce>,
+    pub(crate) gateway: Option<ApplyRouting>,
     pub(crate) service: Arc<Service>,
     pub(crate) health: Arc<Health>,
 }
@@ -91,8 +91,8 @@ impl Followed for ConfigurationFile {
 
     fn load(&mut self, text: SettingsText) -> Result<Vec<String>, Problems> {
         let loaded = text.load(self.configuration.variables())?;
-        if let (Some(put_in_force), Some(gateway)) = (&self.gateway, &loaded.settings.gateway) {
-            put_in_force(&gateway.routing).map_err(|error| text.problem(&error.to_string()))?;
+        if let (Some(apply_routing), Some(gateway)) = (&self.gateway, &loaded.settings.gateway) {
+            apply_routing(&gateway.routing).map_err(|error| text.problem(&error.to_string()))?;
         }
         self.log.reload(&loaded.settings.observability.log);
         let mut notes: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();

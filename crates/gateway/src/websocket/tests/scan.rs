@@ -1,7 +1,7 @@
 //! Parsing of client frames: independent of how bytes are split, and equal to tungstenite.
 
 use super::super::frame::{FrameHeader, Violation};
-use super::super::gate::{ServerGate, StopReason};
+use super::super::gate::{GateStop, ServerGate};
 use super::super::scan::{ScanResult, run_gate, scan};
 use super::support::{frame, server_frame};
 use hivemind_core::testing::cases;
@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader as ReferenceHea
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
-fn scan_pieces(pieces: &[&[u8]]) -> (Vec<u8>, Option<StopReason>, u64) {
+fn scan_pieces(pieces: &[&[u8]]) -> (Vec<u8>, Option<GateStop>, u64) {
     let ScanResult { passed, stop, messages } = scan(pieces.iter().copied());
     (passed, stop, messages)
 }
@@ -73,11 +73,11 @@ fn invalid_client_frames_do_not_pass() {
         let good = [&before[..], &bytes[..bytes.len() - bad_length]].concat();
         let all = [before.clone(), bytes].concat();
         let (passed, stop, _) = scan_pieces(&[&all]);
-        assert_eq!((&passed, stop), (&good, Some(StopReason::Malformed(violation))), "{all:02x?}");
+        assert_eq!((&passed, stop), (&good, Some(GateStop::Malformed(violation))), "{all:02x?}");
         let (passed, stop, _) = scan_pieces(&all.chunks(1).collect::<Vec<_>>());
         assert_eq!(
             (&passed, stop),
-            (&good, Some(StopReason::Malformed(violation))),
+            (&good, Some(GateStop::Malformed(violation))),
             "byte by byte: {all:02x?}"
         );
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
 /// Loads the TLS acceptor and the certificates that it serves.
-pub(super) fn load(tls: &settings::Tls) -> Result<(TlsAcceptor, Arc<ServerCertificates>), TlsError> {
+pub(super) fn load(tls: &settings::ListenerTls) -> Result<(TlsAcceptor, Arc<ServerCertificates>), TlsError> {
     let (files, now) = (tls.certificates.clone(), SystemClock.now());
     let mut protocols = vec![Protocol::Http2, Protocol::Http1];
     let certificates = match &tls.acme {

@@ -5,7 +5,7 @@ mod protection;
 
 use super::{ImportError, Imported, import};
 use crate::settings::load_settings;
-use hivemind_gateway::settings::{Gateway, HostHeader, IdentityStep, ServiceSettings};
+use hivemind_gateway::settings::{GatewaySettings, HostHeader, IdentityStep, ServiceSettings};
 use hivemind_tower::PartialLimit;
 use std::path::Path;
 use std::time::Duration;
@@ -25,11 +25,11 @@ fn imported(text: &str, others: &[(&str, &str)]) -> Result<Imported, ImportError
 }
 
 /// The generated section, as `hivemind check` reads it.
-fn gateway(text: &str) -> Gateway {
+fn gateway(text: &str) -> GatewaySettings {
     checked(&imported(text, &[]).unwrap_or_else(|error| panic!("{error}")).yaml)
 }
 
-fn checked(yaml: &str) -> Gateway {
+fn checked(yaml: &str) -> GatewaySettings {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hivemind.yaml");
     std::fs::write(&path, yaml).unwrap();
@@ -162,7 +162,7 @@ fn listeners_certificates_and_redirect_are_converted() {
       ssl_protocols TLSv1.3; location / { proxy_pass http://h; } }
     server { listen 443 ssl; server_name b.org; ssl_certificate /b.crt; ssl_certificate_key /b.key; location / { proxy_pass http://h; } }
     set_real_ip_from 10.0.0.0/8; set_real_ip_from 2001:db8::/32; real_ip_header X-Forwarded-For; real_ip_recursive on;";
-    let Gateway { front, routing } = gateway(text);
+    let GatewaySettings { front, routing } = gateway(text);
     assert_eq!(front.listen.to_string(), "[::]:443");
     let tls = front.tls.unwrap();
     assert_eq!((tls.certificates.len(), tls.redirect_from.unwrap().to_string()), (2, "[::]:80".to_owned()));

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::report::Report;
 use super::tree::Directive;
 use super::unit;
-use hivemind_gateway::settings::Upstream;
+use hivemind_gateway::settings::UpstreamUrl;
 
 /// The forwarding settings of a location.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) fn manner(
         None => vec![format!("{scheme}://{authority}")],
     };
     let upstreams: Vec<String> =
-        servers.iter().filter_map(|url| Upstream::parse(url)).map(|of| of.to_string()).collect();
+        servers.iter().filter_map(|url| UpstreamUrl::parse(url)).map(|of| of.to_string()).collect();
     if upstreams.is_empty() || upstreams.len() < servers.len() {
         report.note(
             pass,
@@ -99,7 +99,7 @@ fn servers(block: &Directive, scheme: &str, report: &mut Report) -> Vec<String> 
         // nginx uses port 80 by default, even for `https://`.
         let port = if has_port && !address.ends_with(']') { "" } else { ":80" };
         let url = format!("{scheme}://{address}{port}");
-        if Upstream::parse(&url).is_some() {
+        if UpstreamUrl::parse(&url).is_some() {
             servers.push(url);
         } else {
             report.note(

@@ -2,7 +2,7 @@
 //! that sets it and in one that does not.
 
 use super::super::configuration_schema as configuration;
-use super::super::gateway::{Gateway, IpGuard, WebSocketSettings};
+use super::super::gateway::{GatewaySettings, IpGuard, WebSocketSettings};
 use super::{Loaded, Problems, Settings, yaml};
 use hivemind_config::reference;
 use hivemind_config::reference::CONFIGURATION;
@@ -139,7 +139,9 @@ fn load(file: &Value) -> Result<Settings, Problems> {
 /// The effective values of these settings, with inheritance applied.
 fn in_force(settings: &Settings) -> String {
     let mut settings = settings.clone();
-    let Some(Gateway { routing, .. }) = &mut settings.gateway else { return format!("{settings:#?}") };
+    let Some(GatewaySettings { routing, .. }) = &mut settings.gateway else {
+        return format!("{settings:#?}");
+    };
     let limits = routing.limits();
     // Only the resolved limits show it.
     let closed = format!("{limits:?}").matches("close_4429: true").count();

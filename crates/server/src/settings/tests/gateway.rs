@@ -1,8 +1,8 @@
 //! Tests of the `gateway` section: values, defaults and warnings.
 
 use super::super::gateway::{
-    ForwardedHeaders, Forwarding, Gateway, HostHeader, IdentityStep, IpGuard, LimitHeaders, LogTarget,
-    OnLimit, Timeouts, Upstream, WebSocketSettings,
+    ForwardedHeaders, Forwarding, GatewaySettings, HostHeader, IdentityStep, IpGuard, LimitHeaders,
+    LogTarget, OnLimit, Timeouts, UpstreamUrl, WebSocketSettings,
 };
 use super::{toml, warnings, with_variables, yaml};
 use hivemind_tls::CertificateFiles;
@@ -32,7 +32,7 @@ const SAMPLE: &str = "gateway:
         on_limit: http429
 ";
 
-fn gateway(text: &str) -> Gateway {
+fn gateway(text: &str) -> GatewaySettings {
     yaml(text).unwrap_or_else(|problems| panic!("{problems}")).settings.gateway.unwrap()
 }
 
@@ -42,7 +42,7 @@ fn seconds(seconds: u64) -> Duration {
 
 #[test]
 fn gateway_defaults_match_the_issue() {
-    let Gateway { front, routing } = gateway(SMALLEST);
+    let GatewaySettings { front, routing } = gateway(SMALLEST);
     assert_eq!((front.listen.ip().is_loopback(), front.listen.port()), (true, 10_080));
     assert_eq!(front.tls, None);
     assert_eq!(
@@ -79,7 +79,7 @@ fn gateway_defaults_match_the_issue() {
 fn gateway_sample_of_the_issue_is_read() {
     let loaded = yaml(SAMPLE).unwrap();
     assert_eq!(warnings(&loaded), Vec::<String>::new());
-    let Gateway { front, routing } = loaded.settings.gateway.unwrap();
+    let GatewaySettings { front, routing } = loaded.settings.gateway.unwrap();
     assert_eq!(front.clients.trusted_proxies, ["10.0.0.0/8"]);
     let usual = PartialLimit::new().requests(100).window(seconds(60)).burst(100);
     assert_eq!(routing.platform.limit, usual.algorithm(Algorithm::TokenBucket));
@@ -89,7 +89,7 @@ fn gateway_sample_of_the_issue_is_read() {
         (&service.hosts[..], service.path_prefix.as_str()),
         (&["users.example.org".to_owned()][..], "/users")
     );
-    let upstream = Upstream { is_tls: false, host: "192.0.2.1".into(), port: 3000 };
+    let upstream = UpstreamUrl { is_tls: false, host: "192.0.2.1".into(), port: 3000 };
     assert_eq!(service.upstreams, [upstream]);
     assert_eq!(service.limit, PartialLimit::new().requests(50));
     let endpoint = &service.endpoints[0];
@@ -102,7 +102,7 @@ fn gateway_sample_of_the_issue_is_read() {
 
 #[test]
 fn all_other_gateway_keys_are_read() {
-    let Gateway { front, routing } = gateway(
+    let GatewaySettings { front, routing } = gateway(
         "gateway:
   listen: '[2001:db8::1]:443'
   tls: {certificates: [{cert: a.crt, key: a.key}, {cert: b.crt, key: b.key}], redirect_from: '[2001:db8::1]:80', min_version: 1.3}

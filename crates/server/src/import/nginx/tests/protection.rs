@@ -112,7 +112,7 @@ fn conflicting_servers_are_noted_and_one_is_written() {
                 server { listen 80; server_name n; location / { proxy_pass http://d; } } \
                 server { listen 81; server_name n m; location / { proxy_pass http://e; } }";
     assert!(is_weaker(text));
-    let of = |gateway: &hivemind_gateway::settings::Gateway| -> Vec<String> {
+    let of = |gateway: &hivemind_gateway::settings::GatewaySettings| -> Vec<String> {
         let services = gateway.routing.services.iter();
         services.map(|of| format!("{:?}{} {}", of.hosts, of.path_prefix, of.upstreams[0])).collect()
     };

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 tokio::task_local! {
-    static CURRENT: Rc<Stream>;
+    static CURRENT: Rc<Http2Stream>;
 }
 
 /// Runs each stream on the thread where it arrived.
@@ -20,7 +20,7 @@ pub(super) struct StreamTasks;
 
 impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for StreamTasks {
     fn execute(&self, task: F) {
-        let stream = Rc::<Stream>::default();
+        let stream = Rc::<Http2Stream>::default();
         let followed = Rc::clone(&stream);
         let mut task = Box::pin(task);
         tokio::task::spawn_local(CURRENT.scope(stream, async move {
@@ -31,7 +31,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for StreamTasks {
 
 /// One stream.
 #[derive(Default)]
-pub(super) struct Stream {
+pub(super) struct Http2Stream {
     is_reset: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     /// When the current part began to wait for the client.
@@ -39,7 +39,7 @@ pub(super) struct Stream {
     most: Cell<Duration>,
 }
 
-impl Stream {
+impl Http2Stream {
     /// The stream of the current task, if there is one.
     pub(super) fn current() -> Option<Rc<Self>> {
         CURRENT.try_with(Rc::clone).ok()
@@ -54,22 +54,22 @@ impl Stream {
     }
 
     /// Sets how long the client may not read the response.
-    pub(super) fn bound(&self, most: Duration) {
+    pub(super) fn set_timeout(&self, most: Duration) {
         self.most.set(most);
     }
 
     /// Records that the response was polled, and whether it had data.
-    pub(super) fn asked(&self, was_given: bool) {
+    pub(super) fn record_poll(&self, was_given: bool) {
         self.untaken_since.set(was_given.then(now));
     }
 
     /// Records the end of the response.
-    pub(super) fn is_over(&self) {
+    pub(super) fn mark_ended(&self) {
         self.untaken_since.set(None);
     }
 
     /// Resets the stream if its client has not read for too long.
-    pub(super) fn look(&self, now: Timestamp) {
+    pub(super) fn check(&self, now: Timestamp) {
         if self.untaken_since.get().is_some_and(|since| now.since(since) >= self.most.get()) {
             self.reset();
         }
@@ -99,7 +99,7 @@ mod tests {
     const MOST: Duration = Duration::from_secs(60);
 
     /// An endless response.
-    struct Endless(Rc<Stream>);
+    struct Endless(Rc<Http2Stream>);
 
     impl Body for Endless {
         type Data = Bytes;
@@ -109,7 +109,7 @@ mod tests {
             self: Pin<&mut Self>,
             _: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            self.0.asked(true);
+            self.0.record_poll(true);
             Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[0; 16 << 10])))))
         }
     }
@@ -117,14 +117,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn unread_stream_is_reset_and_others_continue() {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
-        let streams = Rc::<RefCell<Vec<Rc<Stream>>>>::default();
+        let streams = Rc::<RefCell<Vec<Rc<Http2Stream>>>>::default();
         let served = Rc::clone(&streams);
         let service = service_fn(move |_: Request<Incoming>| {
             let served = Rc::clone(&served);
             // The call runs in the connection's task, the body in the stream's task.
             async move {
-                let stream = Stream::current().expect("a stream is served");
-                stream.bound(MOST);
+                let stream = Http2Stream::current().expect("a stream is served");
+                stream.set_timeout(MOST);
                 served.borrow_mut().push(Rc::clone(&stream));
                 Ok::<_, Infallible>(Response::new(Endless(stream)))
             }
@@ -133,7 +133,7 @@ mod tests {
             let connection = hyper::server::conn::http2::Builder::new(StreamTasks)
                 .serve_connection(TokioIo::new(ours), service);
             tokio::task::spawn_local(connection);
-            let client = hyper::client::conn::http2::Builder::new(crate::local::LocalTasks);
+            let client = hyper::client::conn::http2::Builder::new(crate::local_tasks::LocalTasks);
             let (mut sender, connection) = client.handshake(TokioIo::new(theirs)).await.unwrap();
             tokio::task::spawn_local(connection);
             let ask = || Request::new(Empty::<Bytes>::new());
@@ -142,9 +142,9 @@ mod tests {
             tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>()).await.unwrap_err();
             let first = Rc::clone(&streams.borrow()[0]);
             let since = first.untaken_since.get().expect("it waits for the client");
-            first.look(since.saturating_add(MOST / 2));
+            first.check(since.saturating_add(MOST / 2));
             assert!(!first.is_reset.get());
-            first.look(since.saturating_add(MOST));
+            first.check(since.saturating_add(MOST));
             let ended = loop {
                 match stalled.body_mut().frame().await {
                     Some(Ok(_)) => {}

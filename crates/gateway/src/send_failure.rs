@@ -6,7 +6,7 @@ use hyper::client::conn::TrySendError;
 use std::fmt::Write;
 
 /// A request without a response.
-pub(super) struct Unanswered {
+pub(super) struct SendFailure {
     /// The request, if nothing of it was sent.
     pub(super) unsent: Option<Request<RequestBody>>,
     /// Whether an equal request may be sent, if a repetition does no harm.
@@ -15,7 +15,7 @@ pub(super) struct Unanswered {
     pub(super) why: String,
 }
 
-impl Unanswered {
+impl SendFailure {
     pub(super) fn new(
         mut error: TrySendError<Request<RequestBody>>,
         may_be_repeated: impl Fn(&hyper::Error) -> bool,

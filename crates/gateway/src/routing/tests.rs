@@ -1,7 +1,7 @@
 //! Routing and the choice of upstreams, without connections.
 
 use super::*;
-use crate::settings::{IpGuard, Platform, Upstream as UpstreamSettings, WebSocketSettings};
+use crate::settings::{IpGuard, Platform, UpstreamUrl as UpstreamSettings, WebSocketSettings};
 use hivemind_tower::{Limits, PartialLimit};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -40,9 +40,9 @@ fn routing(services: Vec<ServiceSettings>) -> Routing {
     Routing { platform, services }
 }
 
-fn table(services: Vec<ServiceSettings>, before: Option<&Table>) -> Table {
+fn table(services: Vec<ServiceSettings>, before: Option<&RoutingTable>) -> RoutingTable {
     let limiter = RateLimiter::new(Limits::new()).unwrap();
-    Table::new(&routing(services), &limiter, before, &Outside::default(), 1).unwrap()
+    RoutingTable::new(&routing(services), &limiter, before, &DialContext::default(), 1).unwrap()
 }
 
 /// Fails when the shortest prefix wins, a prefix may end within a segment, hosts are compared with their case, or a
@@ -110,18 +110,18 @@ fn upstream_keeps_its_connections_on_reload() {
 fn less_loaded_of_two_random_upstreams_is_chosen() {
     let table = table(vec![service("a", &[], "/", &[1, 2, 3])], None);
     let service = table.find("x", "/").unwrap();
-    let dice = Dice::new();
+    let random = RandomChoice::new();
     let port = |of: &Arc<Upstream>| of.address.upstream.port;
     // Two requests are in progress at the first: it loses against either.
     let busy = service.upstreams.first().unwrap();
-    let _under_way = [busy.lease(0), busy.lease(0)];
+    let _under_way = [busy.slot(0), busy.slot(0)];
     let mut chosen = [0; 4];
     for _ in 0..300 {
-        chosen[usize::from(port(service.choose(&dice, &[]).unwrap()))] += 1;
+        chosen[usize::from(port(service.choose(&random, &[]).unwrap()))] += 1;
     }
     assert!(chosen[1] == 0 && chosen[2] > 50 && chosen[3] > 50, "{chosen:?}");
     let mut tried = Vec::new();
-    while let Some(upstream) = service.choose(&dice, &tried) {
+    while let Some(upstream) = service.choose(&random, &tried) {
         tried.push(Arc::clone(upstream));
     }
     let mut ports: Vec<u16> = tried.iter().map(port).collect();
@@ -133,14 +133,14 @@ fn less_loaded_of_two_random_upstreams_is_chosen() {
 fn unreachable_upstream_is_skipped_while_others_exist() {
     let table = table(vec![service("a", &[], "/", &[1, 2])], None);
     let service = table.find("x", "/").unwrap();
-    let dice = Dice::new();
+    let random = RandomChoice::new();
     let [first, second] = &*service.upstreams else { panic!("two upstreams") };
-    first.leave_out(&crate::dial::NoLine::TooSlow);
+    first.record_unreachable(&crate::dial::DialFailure::TooSlow);
     for _ in 0..20 {
-        assert!(Arc::ptr_eq(service.choose(&dice, &[]).unwrap(), second));
+        assert!(Arc::ptr_eq(service.choose(&random, &[]).unwrap(), second));
     }
-    second.leave_out(&crate::dial::NoLine::TooSlow);
-    assert!(service.choose(&dice, &[]).is_some());
+    second.record_unreachable(&crate::dial::DialFailure::TooSlow);
+    assert!(service.choose(&random, &[]).is_some());
 }
 
 proptest! {

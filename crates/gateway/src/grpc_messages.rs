@@ -6,7 +6,7 @@ const PREFIX: u8 = 5;
 
 /// The position of a body within its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Messages {
+pub(super) struct GrpcMessages {
     /// The number of prefix bytes read, and the length read so far.
     prefix: u8,
     length: u32,
@@ -14,7 +14,7 @@ pub(super) struct Messages {
     left: u32,
 }
 
-impl Messages {
+impl GrpcMessages {
     /// Advances by the next bytes of the body.
     pub(super) fn take(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
@@ -56,7 +56,7 @@ mod tests {
             ends.push(body.len());
         }
         for step in [1, 2, 5, 7, 64, body.len()] {
-            let (mut messages, mut seen) = (Messages::default(), 0);
+            let (mut messages, mut seen) = (GrpcMessages::default(), 0);
             for part in body.chunks(step) {
                 messages.take(part);
                 seen += part.len();

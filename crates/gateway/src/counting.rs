@@ -18,12 +18,12 @@ pub struct Counting {
     /// Whether the metrics are read at all.
     is_read: bool,
     /// Read without a lock; additions replace the map.
-    known: ArcSwap<HashMap<Arc<str>, OfService>>,
+    known: ArcSwap<HashMap<Arc<str>, ServiceSeries>>,
 }
 
 /// The series of one service.
 #[derive(Clone)]
-struct OfService {
+struct ServiceSeries {
     domain: Arc<DomainSeries>,
     keys: HashMap<Arc<str>, Arc<KeySeries>>,
 }
@@ -121,7 +121,7 @@ impl Counting {
         let of_key = series.key(service, std::iter::once(key), now);
         self.known.rcu(|known| {
             let mut known = HashMap::clone(known);
-            let of_service = || OfService { domain: Arc::clone(&domain), keys: HashMap::new() };
+            let of_service = || ServiceSeries { domain: Arc::clone(&domain), keys: HashMap::new() };
             let of = known.entry(service.into()).or_insert_with(of_service);
             of.keys.insert(key.into(), Arc::clone(&of_key));
             known

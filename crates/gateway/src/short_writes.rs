@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Most heads, and most API responses, are shorter.
 const SHORT: usize = 2_048;
 
-pub(super) struct Brief<T>(pub(super) T);
+pub(super) struct ShortWrites<T>(pub(super) T);
 
 /// Writes a list, as a single buffer if it is short.
 pub(super) fn poll_write_list<T: AsyncWrite + Unpin>(
@@ -31,7 +31,7 @@ pub(super) fn poll_write_list<T: AsyncWrite + Unpin>(
     io.poll_write(cx, piece.get(..size).unwrap_or_default())
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Brief<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for ShortWrites<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -41,7 +41,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Brief<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Brief<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for ShortWrites<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, buf)
     }

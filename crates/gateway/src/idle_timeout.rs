@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::time::{Interval, interval};
 
 /// Expires when nothing has arrived for a while.
-pub(super) struct Patience {
+pub(super) struct IdleTimeout {
     span: Duration,
     timer: Option<Pin<Box<Interval>>>,
     /// While waiting: the progress counter when the timer was set.
     waits: Option<u32>,
 }
 
-impl Patience {
+impl IdleTimeout {
     pub(super) const fn new(span: Duration) -> Self {
         Self { span, timer: None, waits: None }
     }
@@ -55,27 +55,27 @@ mod tests {
         let _ = timeout(span, pending::<()>()).await;
     }
 
-    async fn ends_within(patience: &mut Patience, span: Duration, moves: u32) -> bool {
-        timeout(span, poll_fn(|cx| patience.poll_end(cx, moves))).await.is_ok()
+    async fn ends_within(idle_timeout: &mut IdleTimeout, span: Duration, moves: u32) -> bool {
+        timeout(span, poll_fn(|cx| idle_timeout.poll_end(cx, moves))).await.is_ok()
     }
 
     #[tokio::test(start_paused = true)]
     async fn idle_timeout_runs_only_while_polled() {
-        let mut patience = Patience::new(SPAN);
-        assert!(!ends_within(&mut patience, SPAN / 2, 0).await);
-        patience.renew();
+        let mut idle_timeout = IdleTimeout::new(SPAN);
+        assert!(!ends_within(&mut idle_timeout, SPAN / 2, 0).await);
+        idle_timeout.renew();
         passes(SPAN * 2).await;
-        assert!(!ends_within(&mut patience, SPAN.saturating_sub(Duration::from_secs(1)), 0).await);
-        assert!(ends_within(&mut patience, Duration::from_secs(2), 0).await);
+        assert!(!ends_within(&mut idle_timeout, SPAN.saturating_sub(Duration::from_secs(1)), 0).await);
+        assert!(ends_within(&mut idle_timeout, Duration::from_secs(2), 0).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn progress_elsewhere_restarts_the_idle_timeout() {
-        let mut patience = Patience::new(SPAN);
-        assert!(!ends_within(&mut patience, SPAN / 2, 0).await);
+        let mut idle_timeout = IdleTimeout::new(SPAN);
+        assert!(!ends_within(&mut idle_timeout, SPAN / 2, 0).await);
         for moves in 1..10 {
-            assert!(!ends_within(&mut patience, SPAN, moves).await, "after {moves}");
+            assert!(!ends_within(&mut idle_timeout, SPAN, moves).await, "after {moves}");
         }
-        assert!(ends_within(&mut patience, SPAN, 9).await);
+        assert!(ends_within(&mut idle_timeout, SPAN, 9).await);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, watch};
 
 /// Maximum number of blocked threads, regardless of the number of upstreams.
-const MOST_AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 
 type Name = (String, u16);
 /// An error as kind and text, because several callers receive it.
@@ -17,21 +17,21 @@ type Answer = watch::Receiver<Option<Found>>;
 type LookUp = dyn Fn(&Name) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
 /// The lookups in progress.
-pub(super) struct Names {
+pub(super) struct NameLookup {
     places: Arc<Semaphore>,
     under_way: Arc<Mutex<HashMap<Name, Answer>>>,
     look_up: Arc<LookUp>,
 }
 
-impl Default for Names {
+impl Default for NameLookup {
     fn default() -> Self {
         Self::with(|(host, port)| Ok((host.as_str(), *port).to_socket_addrs()?.collect()))
     }
 }
 
-impl Names {
+impl NameLookup {
     fn with(look_up: impl Fn(&Name) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static) -> Self {
-        let places = Arc::new(Semaphore::new(MOST_AT_ONCE));
+        let places = Arc::new(Semaphore::new(MAX_CONCURRENT));
         Self { places, under_way: Arc::default(), look_up: Arc::new(look_up) }
     }
 
@@ -98,9 +98,9 @@ mod tests {
     }
 
     impl Slow {
-        fn names(self: &Arc<Self>) -> Names {
+        fn names(self: &Arc<Self>) -> NameLookup {
             let slow = Arc::clone(self);
-            Names::with(move |(host, port)| {
+            NameLookup::with(move |(host, port)| {
                 slow.asked.fetch_add(1, Ordering::SeqCst);
                 let now = slow.at_once.fetch_add(1, Ordering::SeqCst) + 1;
                 slow.most.fetch_max(now, Ordering::SeqCst);
@@ -140,9 +140,9 @@ mod tests {
         timeout(DEADLINE, slow.is_asked(1)).await.unwrap();
         let same: Vec<_> = (0..100).map(|_| ask("app".into())).collect();
         first.abort();
-        let others: Vec<_> = (0..3 * MOST_AT_ONCE).map(|number| ask(format!("app-{number}"))).collect();
+        let others: Vec<_> = (0..3 * MAX_CONCURRENT).map(|number| ask(format!("app-{number}"))).collect();
         let unknown = ask("unknown".into());
-        timeout(DEADLINE, slow.is_asked(MOST_AT_ONCE)).await.unwrap();
+        timeout(DEADLINE, slow.is_asked(MAX_CONCURRENT)).await.unwrap();
         slow.answer();
         for asked in same.into_iter().chain(others) {
             let found = timeout(DEADLINE, asked).await.unwrap().unwrap().unwrap();
@@ -150,11 +150,11 @@ mod tests {
         }
         let error = timeout(DEADLINE, unknown).await.unwrap().unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
-        assert_eq!(slow.asked.load(Ordering::SeqCst), 1 + 3 * MOST_AT_ONCE + 1);
-        assert_eq!(slow.most.load(Ordering::SeqCst), MOST_AT_ONCE);
+        assert_eq!(slow.asked.load(Ordering::SeqCst), 1 + 3 * MAX_CONCURRENT + 1);
+        assert_eq!(slow.most.load(Ordering::SeqCst), MAX_CONCURRENT);
         // Results are not cached.
         assert!(names.under_way.lock().unwrap().is_empty());
         names.addresses("app", 80).await.unwrap();
-        assert_eq!(slow.asked.load(Ordering::SeqCst), 3 + 3 * MOST_AT_ONCE);
+        assert_eq!(slow.asked.load(Ordering::SeqCst), 3 + 3 * MAX_CONCURRENT);
     }
 }

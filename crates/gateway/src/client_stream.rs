@@ -1,9 +1,9 @@
 //! Stream wrapper of a client connection: records when the client sends and whether it reads. If hyper rejects a
 //! request, the client receives a problem document instead of an empty response.
 
-use super::brief::poll_write_list;
+use super::connection_activity::ConnectionActivity;
 use super::failure::Failure;
-use super::presence::Presence;
+use super::short_writes::poll_write_list;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -11,30 +11,35 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A callback for messages that could not be parsed as requests.
-pub(super) type Unheard = Rc<dyn Fn(Failure)>;
+pub(super) type UnparsedCallback = Rc<dyn Fn(Failure)>;
 
 /// A client connection.
-pub(super) struct Line<T> {
+pub(super) struct ClientStream<T> {
     io: T,
-    presence: Rc<Presence>,
+    activity: Rc<ConnectionActivity>,
     /// Bytes that were read during protocol detection, and how many of them were delivered.
     prefix: Option<(Box<[u8]>, usize)>,
     /// Called when hyper rejects a message.
-    unheard: Option<Unheard>,
+    unparsed: Option<UnparsedCallback>,
     /// The bytes that replace hyper's output, and how many of them are left.
-    instead: Option<Instead>,
+    replacement: Option<Replacement>,
 }
 
-struct Instead {
+struct Replacement {
     bytes: Vec<u8>,
     written: usize,
-    stands_for: usize,
+    replaced_length: usize,
 }
 
-impl<T> Line<T> {
-    pub(super) fn new(io: T, prefix: &[u8], presence: Rc<Presence>, unheard: Option<Unheard>) -> Self {
+impl<T> ClientStream<T> {
+    pub(super) fn new(
+        io: T,
+        prefix: &[u8],
+        activity: Rc<ConnectionActivity>,
+        unparsed: Option<UnparsedCallback>,
+    ) -> Self {
         let prefix = (!prefix.is_empty()).then(|| (prefix.into(), 0));
-        Self { io, presence, prefix, unheard, instead: None }
+        Self { io, activity, prefix, unparsed, replacement: None }
     }
 
     pub(super) fn into_inner(self) -> T {
@@ -42,7 +47,7 @@ impl<T> Line<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Line<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for ClientStream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -63,57 +68,58 @@ impl<T: AsyncRead + Unpin> AsyncRead for Line<T> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.presence.hears();
+            self.activity.record_received();
         }
         polled
     }
 }
 
-impl<T: AsyncWrite + Unpin> Line<T> {
-    fn poll_instead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        while let Some(instead) = &mut self.instead {
-            let rest = instead.bytes.get(instead.written..).unwrap_or_default();
+impl<T: AsyncWrite + Unpin> ClientStream<T> {
+    fn poll_replacement(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        while let Some(replacement) = &mut self.replacement {
+            let rest = replacement.bytes.get(replacement.written..).unwrap_or_default();
             if rest.is_empty() {
-                let stands_for = instead.stands_for;
-                self.instead = None;
-                return Poll::Ready(Ok(stands_for));
+                let replaced_length = replacement.replaced_length;
+                self.replacement = None;
+                return Poll::Ready(Ok(replaced_length));
             }
             let written = ready!(Pin::new(&mut self.io).poll_write(cx, rest))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            instead.written += written;
+            replacement.written += written;
         }
         Poll::Ready(Ok(0))
     }
 
     /// The failure that hyper detected, if it did: an application may send an equally empty response.
     fn unread(&self, bytes: &[u8]) -> Option<Failure> {
-        unread(bytes).filter(|_| self.presence.is_within_head())
+        unread(bytes).filter(|_| self.activity.is_within_head())
     }
 
-    fn noted(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        self.presence.takes(polled.is_pending());
+    fn recorded(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        self.activity.record_write(polled.is_pending());
         polled
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Line<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for ClientStream<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        if self.instead.is_none()
+        if self.replacement.is_none()
             && let Some(failure) = self.unread(buf)
         {
-            if let Some(unheard) = &self.unheard {
-                unheard(failure);
+            if let Some(unparsed) = &self.unparsed {
+                unparsed(failure);
             }
-            self.instead = Some(Instead { bytes: failure.bytes(), written: 0, stands_for: buf.len() });
+            self.replacement =
+                Some(Replacement { bytes: failure.bytes(), written: 0, replaced_length: buf.len() });
         }
-        if self.instead.is_some() {
-            let polled = self.poll_instead(cx);
-            return self.noted(polled);
+        if self.replacement.is_some() {
+            let polled = self.poll_replacement(cx);
+            return self.recorded(polled);
         }
         let polled = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.noted(polled)
+        self.recorded(polled)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -130,12 +136,12 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Line<T> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if let [only] = bufs
-            && (self.instead.is_some() || self.unread(only).is_some())
+            && (self.replacement.is_some() || self.unread(only).is_some())
         {
             return self.poll_write(cx, only);
         }
         let polled = poll_write_list(&mut self.io, cx, bufs);
-        self.noted(polled)
+        self.recorded(polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -173,18 +179,18 @@ mod tests {
     #[tokio::test]
     async fn empty_response_of_an_application_is_kept() {
         const NOTHING: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-        let presence = crate::presence::Roll::default().enter();
+        let activity = crate::connection_activity::ConnectionRegistry::default().enter();
         let written = async || {
             let (io, mut client) = tokio::io::duplex(4096);
-            let mut line = Line::new(io, b"", Rc::clone(&presence), None);
-            line.write_all(NOTHING.as_bytes()).await.unwrap();
-            drop(line);
+            let mut stream = ClientStream::new(io, b"", Rc::clone(&activity), None);
+            stream.write_all(NOTHING.as_bytes()).await.unwrap();
+            drop(stream);
             let mut text = String::new();
             client.read_to_string(&mut text).await.unwrap();
             text
         };
         assert!(written().await.contains("application/problem+json"));
-        drop(presence.visit(false));
+        drop(activity.begin_request(false));
         assert_eq!(written().await, NOTHING);
     }
 }

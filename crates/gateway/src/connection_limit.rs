@@ -13,30 +13,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// One client may use this fraction of all connections by default.
 const SHARE: usize = 4;
 
-/// All connected clients.
-pub struct Crowd {
-    most: NonZeroUsize,
+/// The open connections of each client, and their maximum.
+pub struct ConnectionLimit {
+    max: NonZeroUsize,
     /// Whether clients on this machine are limited too: only with an explicit limit. Otherwise they are usually
     /// proxies and probes.
     counts_loopback: bool,
     prefix: Ipv6Prefix,
     /// Trusted proxies carry many clients each, and are not limited.
     proxies: ClientAddress,
-    here: Arc<Mutex<HashMap<ClientIp, usize>>>,
+    counts: Arc<Mutex<HashMap<ClientIp, usize>>>,
     log_throttle: LogThrottle,
 }
 
 /// The permit of a connection; returned on drop. Empty if the client is not limited.
-pub struct Seat {
-    _taken: Option<Taken>,
+pub struct ConnectionPermit {
+    _counted: Option<CountedConnection>,
 }
 
-struct Taken {
+struct CountedConnection {
     client: ClientIp,
-    here: Arc<Mutex<HashMap<ClientIp, usize>>>,
+    counts: Arc<Mutex<HashMap<ClientIp, usize>>>,
 }
 
-impl Crowd {
+impl ConnectionLimit {
     /// The limit with these settings and trusted proxies.
     pub(super) fn of(front: &Front, proxies: ClientAddress) -> Self {
         // The settings have validated it.
@@ -46,40 +46,42 @@ impl Crowd {
 
     fn new(
         all: NonZeroUsize,
-        written: Option<NonZeroUsize>,
+        configured: Option<NonZeroUsize>,
         prefix: Ipv6Prefix,
         proxies: ClientAddress,
     ) -> Self {
         let share = NonZeroUsize::new(all.get() / SHARE).unwrap_or(NonZeroUsize::MIN);
         Self {
-            most: written.unwrap_or(share),
-            counts_loopback: written.is_some(),
+            max: configured.unwrap_or(share),
+            counts_loopback: configured.is_some(),
             prefix,
             proxies,
-            here: Arc::default(),
+            counts: Arc::default(),
             log_throttle: LogThrottle::new(),
         }
     }
 
     /// A permit for one more connection of this peer; `None` over the limit.
-    pub fn enter(&self, peer: IpAddr) -> Option<Seat> {
+    pub fn acquire(&self, peer: IpAddr) -> Option<ConnectionPermit> {
         let peer = peer.to_canonical();
         if (peer.is_loopback() && !self.counts_loopback) || self.proxies.trusts(Some(peer)) {
-            return Some(Seat { _taken: None });
+            return Some(ConnectionPermit { _counted: None });
         }
         let client = ClientIp::within(peer, self.prefix);
         {
-            let mut here = self.here.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = here.entry(client).or_default();
-            if *count < self.most.get() {
+            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = counts.entry(client).or_default();
+            if *count < self.max.get() {
                 *count += 1;
-                return Some(Seat { _taken: Some(Taken { client, here: Arc::clone(&self.here) }) });
+                return Some(ConnectionPermit {
+                    _counted: Some(CountedConnection { client, counts: Arc::clone(&self.counts) }),
+                });
             }
         }
         if let Some(times) = self.log_throttle.record(MonotonicClock.now()) {
-            let most = self.most;
+            let max = self.max;
             tracing::warn!(
-                %client, times, "a client has {most} open connections and further ones are refused; if it is a proxy, add it to \
+                %client, times, "a client has {max} open connections and further ones are refused; if it is a proxy, add it to \
                  gateway.client_ip.trusted_proxies, otherwise see gateway.max_connections_per_client"
             );
         }
@@ -87,13 +89,13 @@ impl Crowd {
     }
 }
 
-impl Drop for Taken {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
-        let mut here = self.here.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = here.get_mut(&self.client) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {
-                here.remove(&self.client);
+                counts.remove(&self.client);
             }
         }
     }
@@ -104,43 +106,43 @@ mod tests {
     use super::*;
     use hivemind_tower::ForwardingHeader;
 
-    fn crowd(all: usize, written: Option<usize>) -> Crowd {
+    fn limit(all: usize, configured: Option<usize>) -> ConnectionLimit {
         let proxies =
             ClientAddress::behind_proxies(["203.0.113.0/24"], ForwardingHeader::XForwardedFor).unwrap();
-        let written = written.and_then(NonZeroUsize::new);
-        Crowd::new(NonZeroUsize::new(all).unwrap(), written, Ipv6Prefix::default(), proxies)
+        let configured = configured.and_then(NonZeroUsize::new);
+        ConnectionLimit::new(NonZeroUsize::new(all).unwrap(), configured, Ipv6Prefix::default(), proxies)
     }
 
-    fn enters(crowd: &Crowd, peer: &str) -> Option<Seat> {
-        crowd.enter(peer.parse().unwrap())
+    fn acquire(limit: &ConnectionLimit, peer: &str) -> Option<ConnectionPermit> {
+        limit.acquire(peer.parse().unwrap())
     }
 
     // Fails when permits are not returned, addresses of one /64 count separately, or a proxy is counted.
     #[test]
     fn connection_limit_counts_clients_but_not_proxies() {
-        let crowd = crowd(8, None);
-        let mut seats = vec![enters(&crowd, "192.0.2.1").unwrap(), enters(&crowd, "192.0.2.1").unwrap()];
-        assert!(enters(&crowd, "192.0.2.1").is_none(), "a quarter of 8 is its limit");
-        assert!(enters(&crowd, "::ffff:192.0.2.1").is_none(), "the same client over IPv6");
-        seats.push(enters(&crowd, "192.0.2.2").expect("another client has its own limit"));
-        seats.pop();
-        seats.pop();
-        seats.push(enters(&crowd, "192.0.2.1").expect("one connection has closed"));
-        seats.push(enters(&crowd, "2001:db8::1").unwrap());
-        seats.push(enters(&crowd, "2001:db8::2").unwrap());
-        assert!(enters(&crowd, "2001:db8::3").is_none(), "a /64 is one client");
+        let limit = limit(8, None);
+        let mut permits = vec![acquire(&limit, "192.0.2.1").unwrap(), acquire(&limit, "192.0.2.1").unwrap()];
+        assert!(acquire(&limit, "192.0.2.1").is_none(), "a quarter of 8 is its limit");
+        assert!(acquire(&limit, "::ffff:192.0.2.1").is_none(), "the same client over IPv6");
+        permits.push(acquire(&limit, "192.0.2.2").expect("another client has its own limit"));
+        permits.pop();
+        permits.pop();
+        permits.push(acquire(&limit, "192.0.2.1").expect("one connection has closed"));
+        permits.push(acquire(&limit, "2001:db8::1").unwrap());
+        permits.push(acquire(&limit, "2001:db8::2").unwrap());
+        assert!(acquire(&limit, "2001:db8::3").is_none(), "a /64 is one client");
         for peer in ["203.0.113.9", "127.0.0.1", "::1"] {
-            seats.extend((0..10).map(|_| enters(&crowd, peer).expect(peer)));
+            permits.extend((0..10).map(|_| acquire(&limit, peer).expect(peer)));
         }
-        drop(seats);
-        assert!(crowd.here.lock().unwrap().is_empty(), "disconnected clients are removed");
+        drop(permits);
+        assert!(limit.counts.lock().unwrap().is_empty(), "disconnected clients are removed");
     }
 
     #[test]
     fn explicit_connection_limit_applies_to_loopback() {
-        let crowd = crowd(8, Some(1));
-        let _seat = enters(&crowd, "127.0.0.1").unwrap();
-        assert!(enters(&crowd, "127.0.0.1").is_none());
-        assert!(enters(&crowd, "203.0.113.9").is_some());
+        let limit = limit(8, Some(1));
+        let _permit = acquire(&limit, "127.0.0.1").unwrap();
+        assert!(acquire(&limit, "127.0.0.1").is_none());
+        assert!(acquire(&limit, "203.0.113.9").is_some());
     }
 }

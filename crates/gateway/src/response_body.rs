@@ -1,13 +1,13 @@
 //! Response bodies: the upstream's, forwarded as the client reads it, or a short one of ours. The end of the body is
 //! the end of the request.
 
-use super::access_log::Line;
+use super::access_log::AccessLogLine;
+use super::connection_activity::ActiveRequest;
 use super::hop_by_hop;
-use super::patience::Patience;
-use super::presence::Visit;
+use super::http2_streams::Http2Stream;
+use super::idle_timeout::IdleTimeout;
 use super::request_body::Upload;
-use super::streams::Stream;
-use super::upstream::Lease;
+use super::upstream::UpstreamSlot;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -20,29 +20,29 @@ use std::time::Duration;
 use tokio::time::{Timeout, timeout};
 
 /// The body of a response.
-pub(super) struct Reply {
+pub(super) struct ResponseContent {
     content: Content,
-    line: Option<Line>,
+    line: Option<AccessLogLine>,
     /// Ends with the body.
-    visit: Visit,
+    active: ActiveRequest,
     /// For HTTP/2: how long the client may not read it.
     idle: Option<Duration>,
-    stream: Option<Rc<Stream>>,
+    stream: Option<Rc<Http2Stream>>,
 }
 
 #[expect(clippy::large_enum_variant, reason = "short-lived; a box would allocate for every request")]
 pub(super) enum Content {
     Own(Option<Bytes>),
-    Relayed(Relayed),
+    UpstreamBody(UpstreamBody),
 }
 
 /// The upstream's body.
-pub(super) struct Relayed {
+pub(super) struct UpstreamBody {
     inner: Incoming,
     /// The first part, if it arrived with the head.
     first: Option<Frame<Bytes>>,
-    lease: Option<Lease>,
-    patience: Patience,
+    slot: Option<UpstreamSlot>,
+    idle_timeout: IdleTimeout,
     /// The request body, if there was one: while it makes progress, the exchange is not idle.
     upload: Option<Arc<Upload>>,
     /// Expires when the total timeout of the request is over.
@@ -50,7 +50,7 @@ pub(super) struct Relayed {
 }
 
 /// The timeouts of a response.
-pub(super) struct Waiting {
+pub(super) struct ResponseTimeouts {
     /// The idle timeout.
     pub(super) idle: Duration,
     /// The time left in total; `None` without a total timeout.
@@ -60,7 +60,7 @@ pub(super) struct Waiting {
 
 /// A response that was not forwarded completely. The client sees it truncated.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CutOff {
+pub(super) enum TruncatedResponse {
     #[error("the upstream's response was truncated: {0}")]
     Broken(#[source] hyper::Error),
     #[error("the upstream's response stalled")]
@@ -73,27 +73,31 @@ impl Content {
     }
 }
 
-impl Relayed {
+impl UpstreamBody {
     /// Starts to forward a body. What arrived with the head is sent with the head: a separate write would double the
     /// cost for the client.
-    pub(super) async fn begun(mut inner: Incoming, lease: Lease, waiting: Waiting) -> Result<Self, CutOff> {
-        let first = first(&mut inner).await.transpose().map_err(CutOff::Broken)?;
-        Ok(Self::new(inner, first, lease, waiting))
+    pub(super) async fn begun(
+        mut inner: Incoming,
+        slot: UpstreamSlot,
+        waiting: ResponseTimeouts,
+    ) -> Result<Self, TruncatedResponse> {
+        let first = first(&mut inner).await.transpose().map_err(TruncatedResponse::Broken)?;
+        Ok(Self::new(inner, first, slot, waiting))
     }
 
     fn new(
         inner: Incoming,
         first: Option<Frame<Bytes>>,
-        mut lease: Lease,
-        Waiting { idle, left, upload }: Waiting,
+        mut slot: UpstreamSlot,
+        ResponseTimeouts { idle, left, upload }: ResponseTimeouts,
     ) -> Self {
         let has_ended = inner.is_end_stream();
         if has_ended {
-            lease.give_back();
+            slot.return_to_pool();
         }
         let end = left.filter(|_| !has_ended).map(|left| Box::pin(timeout(left, pending())));
-        let lease = Some(lease).filter(|_| !has_ended);
-        Self { inner, first, lease, patience: Patience::new(idle), upload, end }
+        let slot = Some(slot).filter(|_| !has_ended);
+        Self { inner, first, slot, idle_timeout: IdleTimeout::new(idle), upload, end }
     }
 
     fn has_ended(&self) -> bool {
@@ -112,10 +116,10 @@ impl Relayed {
         hint
     }
 
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, TruncatedResponse>>> {
         if self.end.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
-            self.lease = None;
-            return Poll::Ready(Some(Err(CutOff::Silent)));
+            self.slot = None;
+            return Poll::Ready(Some(Err(TruncatedResponse::Silent)));
         }
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(cleared(first))));
@@ -123,9 +127,9 @@ impl Relayed {
         let polled = Pin::new(&mut self.inner).poll_frame(cx);
         if polled.is_pending() {
             let moves = self.upload.as_ref().map_or(0, |upload| upload.moves());
-            return self.patience.poll_end(cx, moves).map(|()| Some(Err(CutOff::Silent)));
+            return self.idle_timeout.poll_end(cx, moves).map(|()| Some(Err(TruncatedResponse::Silent)));
         }
-        self.patience.renew();
+        self.idle_timeout.renew();
         if let Some(upload) = &self.upload {
             upload.moved();
         }
@@ -134,14 +138,14 @@ impl Relayed {
             None => true,
             Some(Ok(_)) => self.inner.is_end_stream(),
             Some(Err(_)) => {
-                self.lease = None;
+                self.slot = None;
                 false
             }
         };
-        if has_ended && let Some(mut lease) = self.lease.take() {
-            lease.give_back();
+        if has_ended && let Some(mut slot) = self.slot.take() {
+            slot.return_to_pool();
         }
-        Poll::Ready(frame.map(|frame| frame.map(cleared).map_err(CutOff::Broken)))
+        Poll::Ready(frame.map(|frame| frame.map(cleared).map_err(TruncatedResponse::Broken)))
     }
 }
 
@@ -172,51 +176,56 @@ async fn first(body: &mut Incoming) -> Option<Result<Frame<Bytes>, hyper::Error>
     .await
 }
 
-impl Reply {
-    pub(super) fn new(content: Content, line: Option<Line>, visit: Visit, idle: Option<Duration>) -> Self {
-        Self { content, line, visit, idle, stream: None }
+impl ResponseContent {
+    pub(super) fn new(
+        content: Content,
+        line: Option<AccessLogLine>,
+        active: ActiveRequest,
+        idle: Option<Duration>,
+    ) -> Self {
+        Self { content, line, active, idle, stream: None }
     }
 }
 
-impl Drop for Reply {
+impl Drop for ResponseContent {
     fn drop(&mut self) {
         if let Some(stream) = &self.stream {
-            stream.is_over();
+            stream.mark_ended();
         }
-        if let Content::Relayed(relayed) = &mut self.content
-            && let Some(upload) = relayed.upload.take_if(|upload| upload.is_under_way())
+        if let Content::UpstreamBody(body) = &mut self.content
+            && let Some(upload) = body.upload.take_if(|upload| upload.is_under_way())
         {
-            self.visit.is_outlasted_by(upload);
+            self.active.record_upload(upload);
         }
     }
 }
 
-impl Body for Reply {
+impl Body for ResponseContent {
     type Data = Bytes;
-    type Error = CutOff;
+    type Error = TruncatedResponse;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, TruncatedResponse>>> {
         let polled = match &mut self.content {
             Content::Own(body) => Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
-            Content::Relayed(relayed) => relayed.poll_frame(cx),
+            Content::UpstreamBody(body) => body.poll_frame(cx),
         };
         if let Some(line) = &mut self.line
             && let Poll::Ready(Some(Ok(frame))) = &polled
         {
-            line.count(frame.data_ref().map_or(0, Bytes::len));
+            line.add_bytes(frame.data_ref().map_or(0, Bytes::len));
         }
         // A body in one part needs no watch.
         if let Some(idle) = self.idle
             && !self.is_end_stream()
         {
             if self.stream.is_none() {
-                self.stream = Stream::current().inspect(|stream| self.visit.watch(stream, idle));
+                self.stream = Http2Stream::current().inspect(|stream| self.active.watch(stream, idle));
             }
             if let Some(stream) = &self.stream {
-                stream.asked(polled.is_ready());
+                stream.record_poll(polled.is_ready());
             }
         }
         polled
@@ -225,14 +234,14 @@ impl Body for Reply {
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Own(body) => body.is_none(),
-            Content::Relayed(relayed) => relayed.has_ended(),
+            Content::UpstreamBody(body) => body.has_ended(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Own(body) => SizeHint::with_exact(body.as_ref().map_or(0, Bytes::len) as u64),
-            Content::Relayed(relayed) => relayed.size_hint(),
+            Content::UpstreamBody(body) => body.size_hint(),
         }
     }
 }

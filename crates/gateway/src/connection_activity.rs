@@ -1,9 +1,9 @@
 //! Connection states, and which connections may stay open. One periodic check of all connections of a thread replaces
 //! a timer per connection: a request sets none, and ten thousand idle connections cause no wake-ups.
 
+use super::http2_streams::Http2Stream;
 use super::now;
 use super::request_body::Upload;
-use super::streams::Stream;
 use hivemind_core::Timestamp;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -15,7 +15,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// Timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct ConnectionTimeouts {
     /// From the first byte of a head to its last.
     pub(super) head: Duration,
     /// Between requests, and while the client does not read its response.
@@ -35,16 +35,16 @@ pub(super) enum Order {
     /// It is idle: the state for requests can be released.
     Rest,
     /// Requests in progress are answered, and no others.
-    Leave,
+    Drain,
     /// Close immediately.
-    Cut,
+    Abort,
 }
 
 /// The state of one connection.
-pub(super) struct Presence {
+pub(super) struct ConnectionActivity {
     order: Cell<Order>,
     waker: RefCell<Option<Waker>>,
-    visits: Cell<u32>,
+    requests: Cell<u32>,
     /// Whether a head is incomplete.
     is_within_head: Cell<bool>,
     /// Whether the last request had a body. Only hyper knows where it ends, so hyper's state is kept.
@@ -56,16 +56,16 @@ pub(super) struct Presence {
     /// When written bytes began to wait for the client to read.
     blocked_since: Cell<Option<Timestamp>>,
     /// Streams with multi-part responses, and bodies that continue after their response.
-    answers: RefCell<Vec<Weak<Stream>>>,
+    answers: RefCell<Vec<Weak<Http2Stream>>>,
     uploads: RefCell<Vec<Arc<Upload>>>,
 }
 
-impl Presence {
+impl ConnectionActivity {
     fn new() -> Self {
         Self {
             order: Cell::new(Order::Stay),
             waker: RefCell::default(),
-            visits: Cell::new(0),
+            requests: Cell::new(0),
             // A new connection must send a head within the head timeout.
             is_within_head: Cell::new(true),
             had_body: Cell::new(false),
@@ -88,15 +88,15 @@ impl Presence {
 
     /// Switches to HTTP/2, where bytes between two requests are usually settings, window updates or pings: they
     /// neither keep the connection open nor must become a head.
-    pub(super) fn speaks_http2(&self) {
+    pub(super) fn set_http2(&self) {
         self.is_http2.set(true);
         self.is_within_head.set(false);
         self.since.set(now());
     }
 
     /// Records received bytes.
-    pub(super) fn hears(&self) {
-        let is_between = self.visits.get() == 0 && self.uploads.borrow().is_empty();
+    pub(super) fn record_received(&self) {
+        let is_between = self.requests.get() == 0 && self.uploads.borrow().is_empty();
         if is_between && !self.is_within_head.get() && !self.is_http2.get() {
             self.is_within_head.set(true);
             self.since.set(now());
@@ -104,7 +104,7 @@ impl Presence {
     }
 
     /// Records whether written bytes were read.
-    pub(super) fn takes(&self, is_blocked: bool) {
+    pub(super) fn record_write(&self, is_blocked: bool) {
         if !is_blocked {
             self.blocked_since.set(None);
         } else if self.blocked_since.get().is_none() {
@@ -113,21 +113,21 @@ impl Presence {
     }
 
     /// Records the start of a request; it ends when the returned guard is dropped.
-    pub(super) fn visit(self: &Rc<Self>, has_body: bool) -> Visit {
-        self.visits.set(self.visits.get() + 1);
+    pub(super) fn begin_request(self: &Rc<Self>, has_body: bool) -> ActiveRequest {
+        self.requests.set(self.requests.get() + 1);
         self.had_body.set(has_body);
         self.is_within_head.set(false);
-        Visit(Rc::clone(self))
+        ActiveRequest(Rc::clone(self))
     }
 
     /// Whether no request is in progress or has begun, and all output is written.
     pub(super) fn is_at_rest(&self) -> bool {
-        let is_quiet = self.visits.get() == 0 && !self.is_within_head.get() && !self.had_body.get();
+        let is_quiet = self.requests.get() == 0 && !self.is_within_head.get() && !self.had_body.get();
         is_quiet && !self.is_http2.get() && self.blocked_since.get().is_none()
     }
 
     /// Ends the idle state.
-    pub(super) fn stays(&self) {
+    pub(super) fn clear_rest(&self) {
         if self.order.get() == Order::Rest {
             self.order.set(Order::Stay);
         }
@@ -138,7 +138,7 @@ impl Presence {
         self.is_within_head.get()
     }
 
-    fn tell(&self, order: Order) {
+    fn set_order(&self, order: Order) {
         if self.order.get() != order {
             self.order.set(order);
             if let Some(waker) = &*self.waker.borrow() {
@@ -148,10 +148,10 @@ impl Presence {
     }
 
     /// Checks streams and bodies in progress.
-    fn look(&self, now: Timestamp) {
+    fn check(&self, now: Timestamp) {
         self.answers.borrow_mut().retain(|answer| match answer.upgrade() {
             Some(stream) => {
-                stream.look(now);
+                stream.check(now);
                 true
             }
             None => false,
@@ -164,17 +164,17 @@ impl Presence {
     }
 
     /// The order that follows from the current state.
-    fn judge(&self, now: Timestamp, limits: Limits) -> Order {
+    fn judge(&self, now: Timestamp, timeouts: ConnectionTimeouts) -> Order {
         let is_over = |since: Timestamp, most: Duration| now.since(since) >= most;
-        if self.blocked_since.get().is_some_and(|since| is_over(since, limits.idle)) {
-            return Order::Cut;
+        if self.blocked_since.get().is_some_and(|since| is_over(since, timeouts.idle)) {
+            return Order::Abort;
         }
-        if self.visits.get() > 0 || !self.uploads.borrow().is_empty() {
+        if self.requests.get() > 0 || !self.uploads.borrow().is_empty() {
             return Order::Stay;
         }
         match self.is_within_head.get() {
-            true if is_over(self.since.get(), limits.head) => Order::Cut,
-            false if is_over(self.since.get(), limits.idle) => Order::Leave,
+            true if is_over(self.since.get(), timeouts.head) => Order::Abort,
+            false if is_over(self.since.get(), timeouts.idle) => Order::Drain,
             false if self.is_at_rest() && is_over(self.since.get(), RESTS_AFTER) => Order::Rest,
             _ => Order::Stay,
         }
@@ -182,27 +182,27 @@ impl Presence {
 }
 
 /// A request in progress.
-pub(super) struct Visit(Rc<Presence>);
+pub(super) struct ActiveRequest(Rc<ConnectionActivity>);
 
-impl Visit {
+impl ActiveRequest {
     /// Watches a response that shares its connection with others, where nothing else shows that its client does not
     /// read it: if no part is polled for this long, its stream is reset.
-    pub(super) fn watch(&self, stream: &Rc<Stream>, most: Duration) {
-        stream.bound(most);
+    pub(super) fn watch(&self, stream: &Rc<Http2Stream>, most: Duration) {
+        stream.set_timeout(most);
         self.0.answers.borrow_mut().push(Rc::downgrade(stream));
     }
 
     /// Registers a request body that continues after its response: while it does, the connection is not idle, and its
     /// bytes are not a head.
-    pub(super) fn is_outlasted_by(&self, upload: Arc<Upload>) {
+    pub(super) fn record_upload(&self, upload: Arc<Upload>) {
         self.0.uploads.borrow_mut().push(upload);
     }
 }
 
-impl Drop for Visit {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let left = self.0.visits.get().saturating_sub(1);
-        self.0.visits.set(left);
+        let left = self.0.requests.get().saturating_sub(1);
+        self.0.requests.set(left);
         if left == 0 {
             self.0.since.set(now());
         }
@@ -211,58 +211,58 @@ impl Drop for Visit {
 
 /// All connections of one thread.
 #[derive(Default)]
-pub(super) struct Roll {
-    all: RefCell<Vec<Rc<Presence>>>,
+pub(super) struct ConnectionRegistry {
+    all: RefCell<Vec<Rc<ConnectionActivity>>>,
     is_stopping: Cell<bool>,
 }
 
-impl Roll {
+impl ConnectionRegistry {
     /// Registers a new connection.
-    pub(super) fn enter(&self) -> Rc<Presence> {
-        let presence = Rc::new(Presence::new());
+    pub(super) fn enter(&self) -> Rc<ConnectionActivity> {
+        let activity = Rc::new(ConnectionActivity::new());
         if self.is_stopping.get() {
-            presence.order.set(Order::Leave);
+            activity.order.set(Order::Drain);
         }
-        self.all.borrow_mut().push(Rc::clone(&presence));
-        presence
+        self.all.borrow_mut().push(Rc::clone(&activity));
+        activity
     }
 
     /// Checks all connections until the thread ends.
-    pub(super) async fn call(
+    pub(super) async fn watch(
         &self,
-        limits: Limits,
+        timeouts: ConnectionTimeouts,
         mut stopped: watch::Receiver<bool>,
         mut cut: watch::Receiver<bool>,
     ) {
-        let tick = (limits.head.min(limits.idle) / 4).clamp(SHORTEST_TICK, LONGEST_TICK);
+        let tick = (timeouts.head.min(timeouts.idle) / 4).clamp(SHORTEST_TICK, LONGEST_TICK);
         let mut ticks = interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = ticks.tick() => self.look(now(), limits),
+                _ = ticks.tick() => self.check(now(), timeouts),
                 _ = stopped.wait_for(|stopped| *stopped), if !self.is_stopping.get() => {
                     self.is_stopping.set(true);
-                    self.all.borrow().iter().for_each(|presence| presence.tell(Order::Leave));
+                    self.all.borrow().iter().for_each(|activity| activity.set_order(Order::Drain));
                 }
                 Ok(_) = cut.wait_for(|cut| *cut) => {
-                    self.all.borrow().iter().for_each(|presence| presence.tell(Order::Cut));
+                    self.all.borrow().iter().for_each(|activity| activity.set_order(Order::Abort));
                     return;
                 }
             }
         }
     }
 
-    fn look(&self, now: Timestamp, limits: Limits) {
+    fn check(&self, now: Timestamp, timeouts: ConnectionTimeouts) {
         // Closed connections are only referenced by the registry.
-        self.all.borrow_mut().retain(|presence| Rc::strong_count(presence) > 1);
-        for presence in self.all.borrow().iter() {
-            presence.look(now);
-            match presence.judge(now, limits) {
+        self.all.borrow_mut().retain(|activity| Rc::strong_count(activity) > 1);
+        for activity in self.all.borrow().iter() {
+            activity.check(now);
+            match activity.judge(now, timeouts) {
                 Order::Stay => {}
-                Order::Rest if presence.order.get() != Order::Stay => {}
+                Order::Rest if activity.order.get() != Order::Stay => {}
                 // A draining connection that is idle again is closed immediately.
-                Order::Leave if presence.order.get() == Order::Leave => presence.tell(Order::Cut),
-                order => presence.tell(order),
+                Order::Drain if activity.order.get() == Order::Drain => activity.set_order(Order::Abort),
+                order => activity.set_order(order),
             }
         }
     }

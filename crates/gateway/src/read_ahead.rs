@@ -7,18 +7,18 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A connection, and the bytes that were already read from it.
-pub(super) struct Rewound<T> {
+pub(super) struct ReadAhead<T> {
     io: T,
     ahead: Bytes,
 }
 
-impl<T> Rewound<T> {
+impl<T> ReadAhead<T> {
     pub(super) const fn new(io: T, ahead: Bytes) -> Self {
         Self { io, ahead }
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Rewound<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for ReadAhead<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -34,7 +34,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Rewound<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Rewound<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for ReadAhead<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, buf)
     }

@@ -1,17 +1,17 @@
 //! Trace events of a request: limiter stages and the decision.
 
 use hivemind_telemetry::trace::{DecisionSpan, DecisionSummary, SpanStage};
-use hivemind_tower::trace::DecisionStage as Asked;
+use hivemind_tower::trace::DecisionStage;
 use hivemind_tower::{Admission, Decision, RetryAfter, ServiceLimiter};
 
 /// Records a stage of the limiter.
 #[inline]
-pub(super) fn enter(span: &mut Option<&mut DecisionSpan>, stage: Asked) {
+pub(super) fn enter(span: &mut Option<&mut DecisionSpan>, stage: DecisionStage) {
     let Some(span) = span else { return };
     match stage {
-        Asked::Resolved => span.enter(SpanStage::Count),
-        Asked::Waiting => span.enter(SpanStage::Wait),
-        Asked::Decided => span.enter(SpanStage::Counted),
+        DecisionStage::Resolved => span.enter(SpanStage::Count),
+        DecisionStage::Waiting => span.enter(SpanStage::Wait),
+        DecisionStage::Decided => span.enter(SpanStage::Counted),
         // For future variants of hivemind-tower.
         _ => {}
     }

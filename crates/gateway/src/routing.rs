@@ -1,9 +1,9 @@
 //! Routing: the service of a request, by its host and then by the longest path prefix. A table is immutable; a reload
 //! replaces it, and a request keeps the service it found.
 
-use super::dial::{DialError, Outside};
+use super::dial::{DialContext, DialError, UpstreamAddress};
 use super::failure::Failure;
-use super::upstream::{Address, Upstream};
+use super::upstream::Upstream;
 use crate::settings::{ForwardedHeaders, HostHeader, Routing, ServiceSettings, Timeouts};
 use hivemind_tower::path::normalize;
 use hivemind_tower::{RateLimiter, ServiceLimiter};
@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 /// All services.
-pub(super) struct Table {
+pub(super) struct RoutingTable {
     /// By host in lower case.
     hosts: HashMap<Box<str>, Paths>,
     /// `.example.org` for `*.example.org`, longest first.
@@ -25,34 +25,34 @@ pub(super) struct Table {
 
 /// The services of one host, longest prefix first.
 #[derive(Default)]
-struct Paths(Vec<Arc<Service>>);
+struct Paths(Vec<Arc<RoutedService>>);
 
 /// One service.
-pub(super) struct Service {
+pub(super) struct RoutedService {
     pub(super) gate: ServiceLimiter,
     prefix: Box<str>,
     pub(super) strips_prefix: bool,
     upstreams: Box<[Arc<Upstream>]>,
-    pub(super) host: Host,
+    pub(super) host: HostRewrite,
     pub(super) forwarded: ForwardedHeaders,
     pub(super) max_body: Option<u64>,
     pub(super) timeouts: Timeouts,
 }
 
 /// The `Host` header for the upstream.
-pub(super) enum Host {
+pub(super) enum HostRewrite {
     Keep,
     Upstream,
     Set(HeaderValue),
 }
 
-impl Table {
+impl RoutingTable {
     /// Builds the table from the settings. Upstreams that existed before keep their connections.
     pub(super) fn new(
         routing: &Routing,
         limiter: &RateLimiter,
         before: Option<&Self>,
-        outside: &Outside,
+        dial_context: &DialContext,
         lanes: usize,
     ) -> Result<Self, DialError> {
         let known = before.map_or(&[] as &[_], |before| &before.upstreams);
@@ -62,18 +62,18 @@ impl Table {
             let mut of_service = Vec::with_capacity(settings.upstreams.len());
             for upstream in &settings.upstreams {
                 let (http2, ca) = (settings.http2, settings.upstream_ca.clone());
-                let address = Address { upstream: upstream.clone(), http2, ca };
+                let address = UpstreamAddress { upstream: upstream.clone(), http2, ca };
                 let same = |of: &&Arc<Upstream>| of.address == address;
                 let upstream = match known.iter().chain(&upstreams).find(same) {
                     Some(upstream) => Arc::clone(upstream),
-                    None => Arc::new(Upstream::new(address, outside, lanes)?),
+                    None => Arc::new(Upstream::new(address, dial_context, lanes)?),
                 };
                 if !upstreams.iter().any(|of| Arc::ptr_eq(of, &upstream)) {
                     upstreams.push(Arc::clone(&upstream));
                 }
                 of_service.push(upstream);
             }
-            let service = Arc::new(Service::new(settings, limiter, of_service));
+            let service = Arc::new(RoutedService::new(settings, limiter, of_service));
             for host in &settings.hosts {
                 hosts.entry(host.as_str().into()).or_default().0.push(Arc::clone(&service));
             }
@@ -93,7 +93,7 @@ impl Table {
 
     /// The service for a host and a path. A path that the upstream may read as one of another service is rejected: it
     /// would bypass that service's limits, or leave the prefix.
-    pub(super) fn find(&self, host: &str, path: &str) -> Result<&Arc<Service>, Failure> {
+    pub(super) fn find(&self, host: &str, path: &str) -> Result<&Arc<RoutedService>, Failure> {
         let service = self.at(host, path).ok_or(Failure::NoService)?;
         match normalize(path) {
             None => Ok(service),
@@ -104,7 +104,7 @@ impl Table {
         }
     }
 
-    fn at(&self, host: &str, path: &str) -> Option<&Arc<Service>> {
+    fn at(&self, host: &str, path: &str) -> Option<&Arc<RoutedService>> {
         if self.hosts.is_empty() && self.wildcards.is_empty() {
             return self.any.find(path);
         }
@@ -124,17 +124,17 @@ impl Paths {
         self.0.sort_by_key(|service| std::cmp::Reverse(service.prefix.len()));
     }
 
-    fn find(&self, path: &str) -> Option<&Arc<Service>> {
+    fn find(&self, path: &str) -> Option<&Arc<RoutedService>> {
         self.0.iter().find(|service| service.has(path))
     }
 }
 
-impl Service {
+impl RoutedService {
     fn new(settings: &ServiceSettings, limiter: &RateLimiter, upstreams: Vec<Arc<Upstream>>) -> Self {
         let host = match &settings.host_header {
-            HostHeader::Keep => Host::Keep,
-            HostHeader::Upstream => Host::Upstream,
-            HostHeader::Set(host) => HeaderValue::from_str(host).map_or(Host::Keep, Host::Set),
+            HostHeader::Keep => HostRewrite::Keep,
+            HostHeader::Upstream => HostRewrite::Upstream,
+            HostHeader::Set(host) => HeaderValue::from_str(host).map_or(HostRewrite::Keep, HostRewrite::Set),
         };
         Self {
             gate: limiter.service_limiter(&settings.id),
@@ -167,30 +167,30 @@ impl Service {
 
     /// The less loaded of two random upstreams. Upstreams that failed recently are used only if all have; one that
     /// was tried for this request is not tried again.
-    pub(super) fn choose(&self, dice: &Dice, tried: &[Arc<Upstream>]) -> Option<&Arc<Upstream>> {
+    pub(super) fn choose(&self, random: &RandomChoice, tried: &[Arc<Upstream>]) -> Option<&Arc<Upstream>> {
         if let [only] = &*self.upstreams {
             return tried.is_empty().then_some(only);
         }
         let now = super::now();
         let is_new = |of: &&Arc<Upstream>| !tried.iter().any(|other| Arc::ptr_eq(of, other));
         let new = || self.upstreams.iter().filter(is_new);
-        let well = || new().filter(|of| !of.is_left_out(now));
+        let well = || new().filter(|of| !of.is_skipped(now));
         let count = well().count();
         if count == 0 {
             return new().min_by_key(|of| of.load());
         }
-        let first = dice.below(count);
+        let first = random.below(count);
         // A different one, if there is one.
-        let second = (first + 1 + dice.below(count.saturating_sub(1).max(1))) % count;
+        let second = (first + 1 + random.below(count.saturating_sub(1).max(1))) % count;
         let pair = [well().nth(first), well().nth(second)];
         pair.into_iter().flatten().min_by_key(|of| of.load())
     }
 }
 
 /// Random numbers of one thread: good enough for load balancing, unsuitable for secrets.
-pub(super) struct Dice(Cell<u64>);
+pub(super) struct RandomChoice(Cell<u64>);
 
-impl Dice {
+impl RandomChoice {
     pub(super) fn new() -> Self {
         Self(Cell::new(RandomState::new().hash_one(0_u8) | 1))
     }
