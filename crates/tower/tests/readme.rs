@@ -17,7 +17,7 @@ fn as_a_library() -> Result<(), Box<dyn Error>> {
     use hivemind_core::{IpLimiter, Rate};
     use std::{net::Ipv4Addr, time::Duration};
 
-    // 10 requests a second for each address, 20 at once; buckets that say nothing any more go every minute.
+    // 10 requests per second and a burst of 20 per address; idle buckets are removed every minute.
     let limiter = IpLimiter::new(Rate::per_second(10)?, 20, Duration::from_secs(60))?;
     if limiter.allow(Ipv4Addr::new(203, 0, 113, 9)) {
         // serve it
