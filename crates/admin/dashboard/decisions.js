@@ -89,7 +89,7 @@ function decisionsTable(go) {
     { head: "Domain", cell: once(decision => value(decision.domain, 40)) },
     { head: "Descriptors", cell: once(decision => el("ul", { class: "descriptors" }, decision.descriptors.slice(0, 8).map(each => descriptor(decision, each, go)),
       decision.descriptors.length > 8 && el("li", { class: "quiet-text" }, `and ${decision.descriptors.length - 8} more`))) },
-    { head: "Door", cell: once(decision => el("span", {}, decision.door)) },
+    { head: "Frontend", cell: once(decision => el("span", {}, decision.door)) },
   ] });
 }
 

@@ -70,7 +70,7 @@ function endpoint({ endpoint: one }) {
   return el("code", {}, value([one.methods.join(","), one.path].filter(Boolean).join(" "), 80));
 }
 
-function inForce(one) {
+function activeLimit(one) {
   const tags = [one.dry_run ? "dry run" : null, one.delay_after === null ? null : `delays after ${exact(one.delay_after)}`].filter(Boolean);
   return el("span", {}, limit(one.limit), one.capped ? [" ", el("span", { class: "tag warn" }, "capped"), el("small", {}, ` instead of ${limit(one.configured)}`)] : null,
     tags.map(tag => [" ", el("span", { class: "tag" }, tag)]).flat());
@@ -81,7 +81,7 @@ function limitsTable() {
     { head: "Service", cell: once(one => (one.service === null ? el("span", { class: "quiet-text" }, "all others") : value(one.service, 40))) },
     { head: "Endpoint", cell: once(endpoint) },
     { head: "Counts", cell: once(one => el("span", {}, KINDS[one.kind] ?? value(one.kind, 40))) },
-    { head: "Allows", cell: once(inForce) },
+    { head: "Allows", cell: once(activeLimit) },
     { head: "Said by", cell: once(one => said(one.from)) },
   ] });
 }

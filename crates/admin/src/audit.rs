@@ -2,7 +2,6 @@
 //! neither entry values nor secrets. No log level silences them: even turning the log off is recorded.
 
 use super::API;
-use super::guard::Visitor;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
@@ -20,15 +19,19 @@ const READ_LIKE: [&str; 3] = ["/api/v1/keys/lookup", "/api/v1/explain", "/api/v1
 const LONGEST: usize = 200;
 /// Lines per second for rejected writes: of callers with a known key, and of all others.
 const OF_KNOWN: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
-const OF_ANYBODY: NonZeroU32 = NonZeroU32::MIN;
+const OF_UNKNOWN: NonZeroU32 = NonZeroU32::MIN;
+
+/// The caller of a write, as the guard of the listener names it.
+#[derive(Clone, Debug)]
+pub(super) struct AuditCaller(pub(super) String);
 
 /// The subject of a write. Handlers set it as soon as they know it, so that the line contains it even if the write
 /// fails.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Audited(Arc<Mutex<Subject>>);
+pub(super) struct AuditSubject(Arc<Mutex<SubjectFields>>);
 
 #[derive(Clone, Debug, Default)]
-struct Subject {
+struct SubjectFields {
     domain: Option<String>,
     keys: Option<String>,
     key_id: Option<String>,
@@ -36,10 +39,10 @@ struct Subject {
     change: Option<String>,
 }
 
-impl Audited {
+impl AuditSubject {
     /// The key of the write: its entry keys and a hash of the whole key instead of the values, and the number of its
     /// rule.
-    pub(super) fn is_of(&self, name: &KeyName, key_id: String, rule: Option<usize>) {
+    pub(super) fn set_key(&self, name: &KeyName, key_id: String, rule: Option<usize>) {
         let keys: Vec<&str> = name.entries().iter().map(|(key, _)| *key).collect();
         let mut subject = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         subject.domain = Some(escape_line(name.domain(), LONGEST));
@@ -49,26 +52,26 @@ impl Audited {
     }
 
     /// The requested change, such as `extra=5`.
-    pub(super) fn changes(&self, change: &str) {
+    pub(super) fn set_change(&self, change: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).change = Some(escape_line(change, LONGEST));
     }
 }
 
 /// Whether a request may change something.
-fn is_write(method: &Method, path: &str) -> bool {
+pub(super) fn is_write(method: &Method, path: &str) -> bool {
     path.starts_with(API) && ![Method::GET, Method::HEAD].contains(method) && !READ_LIKE.contains(&path)
 }
 
-pub(super) async fn audited(mut request: Request, next: Next) -> Response {
-    let audited = Audited::default();
+pub(super) async fn audit(mut request: Request, next: Next) -> Response {
+    let audited = AuditSubject::default();
     // Handlers record their subject for reads too.
     request.extensions_mut().insert(audited.clone());
     let path = request.uri().path();
     if !is_write(request.method(), path) {
         return next.run(request).await;
     }
-    let who = request.extensions().get::<Visitor>().map(|visitor| visitor.who.to_string());
-    let mut line = Line {
+    let who = request.extensions().get::<AuditCaller>().map(|caller| caller.0.clone());
+    let mut line = AuditLine {
         who: who.unwrap_or_default(),
         method: escape_line(request.method().as_str(), 16),
         path: escape_line(path, LONGEST),
@@ -81,19 +84,19 @@ pub(super) async fn audited(mut request: Request, next: Next) -> Response {
 }
 
 /// The line of a write, logged on drop: a caller that disconnected may have changed something anyway.
-struct Line {
+struct AuditLine {
     who: String,
     method: String,
     path: String,
-    audited: Audited,
+    audited: AuditSubject,
     status: Option<StatusCode>,
 }
 
-impl Drop for Line {
+impl Drop for AuditLine {
     fn drop(&mut self) {
         let Self { who, method, path, audited, status } = self;
         let subject = audited.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Subject { domain, keys, key_id, rule, change } = subject;
+        let SubjectFields { domain, keys, key_id, rule, change } = subject;
         let (domain, keys) = (domain.as_deref(), keys.as_deref());
         let (key_id, change) = (key_id.as_deref(), change.as_deref());
         match status {
@@ -138,12 +141,12 @@ impl Drop for Line {
 #[derive(Debug, Default)]
 pub struct RefusedWrites {
     of_known: LineBudget,
-    of_anybody: LineBudget,
+    of_unknown: LineBudget,
 }
 
 impl RefusedWrites {
     /// `is_known` means that the request had a valid key.
-    pub(super) fn tell(
+    pub(super) fn log(
         &self,
         request: &Request,
         (who, is_known): (&str, bool),
@@ -154,7 +157,7 @@ impl RefusedWrites {
         if !is_write(method, path) {
             return;
         }
-        let (room, most) = if is_known { (&self.of_known, OF_KNOWN) } else { (&self.of_anybody, OF_ANYBODY) };
+        let (room, most) = if is_known { (&self.of_known, OF_KNOWN) } else { (&self.of_unknown, OF_UNKNOWN) };
         if !room.take(most, SystemClock.now()) {
             return;
         }

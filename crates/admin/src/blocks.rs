@@ -2,7 +2,7 @@
 //! no key, because proxies log URLs.
 
 use super::Admin;
-use super::page::Page;
+use super::page_query::PageQuery;
 use super::query::Query;
 use super::reply::{no_question, ok};
 use super::time::millis;
@@ -22,12 +22,12 @@ pub(super) fn routes() -> Router<Admin> {
 }
 
 async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
-    let page = Query::read(query.as_deref(), &Page::NAMES).and_then(|query| {
-        let page = Page::of(&query)?;
-        let after: Option<Place> = page.after()?;
+    let page = Query::read(query.as_deref(), &PageQuery::NAMES).and_then(|query| {
+        let page = PageQuery::of(&query)?;
+        let after: Option<BlockPosition> = page.after()?;
         let blocks = admin.storage.blocks().list(SystemClock.now());
-        let mut items: Vec<(Place, Block)> =
-            blocks.into_iter().map(|block| (Place::of(&block), block)).collect();
+        let mut items: Vec<(BlockPosition, Block)> =
+            blocks.into_iter().map(|block| (BlockPosition::of(&block), block)).collect();
         items.retain(|(place, _)| after.is_none_or(|after| *place > after));
         items.sort_unstable_by_key(|(place, _)| *place);
         Ok(page.of_items(items.iter().map(|(place, block)| (*place, shown(&admin, block)))))
@@ -48,12 +48,12 @@ fn shown(admin: &Admin, block: &Block) -> Value {
 
 /// The position of a block in the list: its end, and among equal ends a hash of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct BlockPosition {
     until_nanos: u64,
     name: u64,
 }
 
-impl Place {
+impl BlockPosition {
     fn of(block: &Block) -> Self {
         let digest = Sha256::digest(block.name.text());
         let name = digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
@@ -61,13 +61,13 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for BlockPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:x}", self.until_nanos, self.name)
     }
 }
 
-impl FromStr for Place {
+impl FromStr for BlockPosition {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -91,13 +91,16 @@ mod tests {
             until: Timestamp::from_millis(ms),
             by: None,
         };
-        let (ada, bob, late) =
-            (Place::of(&block("ada", 5)), Place::of(&block("bob", 5)), Place::of(&block("ada", 6)));
+        let (ada, bob, late) = (
+            BlockPosition::of(&block("ada", 5)),
+            BlockPosition::of(&block("bob", 5)),
+            BlockPosition::of(&block("ada", 6)),
+        );
         assert_eq!(ada.to_string().parse(), Ok(ada));
         assert!(ada != bob && ada < late && bob < late);
         assert!(!ada.to_string().contains("ada"));
         for wrong in ["", "1", "1.", ".1", "1.x", "-1.1"] {
-            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
+            assert!(wrong.parse::<BlockPosition>().is_err(), "{wrong}");
         }
     }
 }

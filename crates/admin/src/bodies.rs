@@ -1,6 +1,6 @@
 //! Request bodies: collected before handlers run, with a limit per body and for all bodies together.
 
-use super::bounds::{NotTaken, PASSED_OVER};
+use super::bounds::{BodyError, PASSED_OVER};
 use super::{Admin, simulate};
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -20,7 +20,7 @@ pub(super) async fn gathered(State(admin): State<Admin>, request: Request, next:
     let is_too_large = request.body().size_hint().lower() > (LARGEST * PASSED_OVER) as u64;
     let (parts, body) = request.into_parts();
     let gathered =
-        if is_too_large { Err(NotTaken::TooLarge) } else { admin.bounds.gather(body, LARGEST).await };
+        if is_too_large { Err(BodyError::TooLarge) } else { admin.bounds.gather(body, LARGEST).await };
     match gathered {
         Ok((bytes, place)) => {
             let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;

@@ -61,14 +61,14 @@ impl Places {
 
 /// Why a body was rejected.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NotTaken {
+pub(super) enum BodyError {
     TooLarge,
     NoRoom,
     /// The client disconnected.
     Broken,
 }
 
-impl NotTaken {
+impl BodyError {
     /// The error response; `too_large` describes the size limit.
     pub(super) fn answer(self, too_large: &str) -> Response {
         match self {
@@ -86,29 +86,29 @@ impl Bounds {
         &self,
         mut body: Body,
         most: usize,
-    ) -> Result<(Bytes, Option<Held>), NotTaken> {
+    ) -> Result<(Bytes, Option<Held>), BodyError> {
         let (mut gathered, mut held, mut sent) = (BytesMut::new(), None::<Held>, 0_usize);
         while let Some(frame) = body.frame().await {
             // Trailers are ignored.
-            let Ok(data) = frame.map_err(|_| NotTaken::Broken)?.into_data() else { continue };
+            let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
             sent = sent.saturating_add(data.len());
             if sent > most {
                 (gathered, held) = (BytesMut::new(), None);
                 if sent > most.saturating_mul(PASSED_OVER) {
-                    return Err(NotTaken::TooLarge);
+                    return Err(BodyError::TooLarge);
                 }
                 continue;
             }
-            let bytes = u32::try_from(data.len()).map_err(|_| NotTaken::TooLarge)?;
+            let bytes = u32::try_from(data.len()).map_err(|_| BodyError::TooLarge)?;
             let place =
-                Arc::clone(&self.bodies).try_acquire_many_owned(bytes).map_err(|_| NotTaken::NoRoom)?;
+                Arc::clone(&self.bodies).try_acquire_many_owned(bytes).map_err(|_| BodyError::NoRoom)?;
             match &mut held {
                 None => held = Some(place),
                 Some(held) => held.merge(place),
             }
             gathered.extend_from_slice(&data);
         }
-        if sent > most { Err(NotTaken::TooLarge) } else { Ok((gathered.freeze(), held)) }
+        if sent > most { Err(BodyError::TooLarge) } else { Ok((gathered.freeze(), held)) }
     }
 }
 
@@ -127,12 +127,12 @@ mod tests {
         let bounds = bounds(10);
         let (bytes, first) = bounds.gather(Body::from("123456"), 8).await.unwrap();
         assert_eq!(&*bytes, b"123456");
-        assert_eq!(bounds.gather(Body::from("12345"), 8).await.unwrap_err(), NotTaken::NoRoom);
+        assert_eq!(bounds.gather(Body::from("12345"), 8).await.unwrap_err(), BodyError::NoRoom);
         let (_, second) = bounds.gather(Body::from("1234"), 8).await.unwrap();
         assert!(first.is_some() && second.is_some());
         drop(first);
         assert!(bounds.gather(Body::from("12345"), 8).await.is_ok());
-        assert_eq!(bounds.gather(Body::from("123456789"), 8).await.unwrap_err(), NotTaken::TooLarge);
+        assert_eq!(bounds.gather(Body::from("123456789"), 8).await.unwrap_err(), BodyError::TooLarge);
         assert_eq!(bounds.gather(Body::empty(), 8).await.unwrap().0, Bytes::new());
         drop(second);
         assert_eq!(bounds.bodies.available_permits(), 10);

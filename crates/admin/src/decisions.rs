@@ -1,7 +1,7 @@
 //! `GET /api/v1/decisions`: the last decisions, newest first.
 
 use super::Admin;
-use super::page::Page;
+use super::page_query::PageQuery;
 use super::query::Query;
 use super::reply::{no_question, ok, problem};
 use super::time::millis;
@@ -20,7 +20,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 const NAMES: [&str; 7] = {
-    let [limit, cursor] = Page::NAMES;
+    let [limit, cursor] = PageQuery::NAMES;
     ["outcome", "domain", "key", "value", "since_ms", limit, cursor]
 };
 
@@ -55,8 +55,8 @@ async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response
 
 fn answer(admin: &Admin, query: Option<&str>) -> Result<Value, String> {
     let query = Query::read(query, &NAMES)?;
-    let (page, wanted) = (Page::of(&query)?, Wanted::of(&query)?);
-    let after: Option<Place> = page.after()?;
+    let (page, wanted) = (PageQuery::of(&query)?, DecisionFilter::of(&query)?);
+    let after: Option<DecisionPosition> = page.after()?;
     let ring = &admin.service.0.stats().ring;
     let snapshot = ring.snapshot();
     let older = |mark: &RecordRef<'_>| {
@@ -64,7 +64,7 @@ fn answer(admin: &Admin, query: Option<&str>) -> Result<Value, String> {
     };
     let items = snapshot.newest_first().into_iter().filter(older).filter_map(|mark| {
         let decision = mark.read().filter(|decision| wanted.has(decision))?;
-        Some((Place { nanos: mark.at.as_nanos(), id: mark.id }, shown(mark.id, &decision)))
+        Some((DecisionPosition { nanos: mark.at.as_nanos(), id: mark.id }, shown(mark.id, &decision)))
     });
     let mut page = page.of_items(items);
     if let Some(members) = page.as_object_mut() {
@@ -76,18 +76,18 @@ fn answer(admin: &Admin, query: Option<&str>) -> Result<Value, String> {
 
 /// Where a page ends.
 #[derive(Clone, Copy)]
-struct Place {
+struct DecisionPosition {
     nanos: u64,
     id: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DecisionPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.nanos, self.id)
     }
 }
 
-impl FromStr for Place {
+impl FromStr for DecisionPosition {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -97,22 +97,22 @@ impl FromStr for Place {
 }
 
 /// The filter of a request.
-struct Wanted {
+struct DecisionFilter {
     is_denied: Option<bool>,
     domain: Option<String>,
     key: Option<String>,
-    value: Option<WantedValue>,
+    value: Option<ValueFilter>,
     since: Timestamp,
 }
 
 /// A value as the ring stores it: truncated, or as a hash if it is a credential. The hash of a value also finds
 /// values that are stored in clear text: so no value has to be part of a URL, which proxies log.
-struct WantedValue {
+struct ValueFilter {
     text: String,
     hashed: [String; 3],
 }
 
-impl WantedValue {
+impl ValueFilter {
     fn of(value: &str) -> Self {
         // The entry's key is unknown here, and so is whether its hash is salted. The last one is for callers that
         // send the hash of a PIN.
@@ -126,7 +126,7 @@ impl WantedValue {
     }
 }
 
-impl Wanted {
+impl DecisionFilter {
     fn of(query: &Query) -> Result<Self, String> {
         let is_denied = match query.get("outcome") {
             None => None,
@@ -141,7 +141,7 @@ impl Wanted {
         };
         // Truncated as in the ring: a longer text would match nothing.
         let text = |name| query.get(name).map(|text| cut(text).to_owned());
-        let value = query.get("value").map(WantedValue::of);
+        let value = query.get("value").map(ValueFilter::of);
         Ok(Self { is_denied, domain: text("domain"), key: text("key"), value, since })
     }
 

@@ -1,7 +1,7 @@
 //! `GET /api/v1/events`: live dashboard data by server-sent events.
 
-use super::guard::Visitor;
-use super::live::{Live, NotTaken, Stays};
+use super::guard::Caller;
+use super::live::{Live, Stays, SubscribeError};
 use super::reply::problem;
 use super::{Admin, about, config, peers, stats, top};
 use axum::body::{Body, Bytes};
@@ -29,10 +29,10 @@ pub(super) fn routes() -> Router<Admin> {
 /// Opens the event stream, which lasts until the client or the server ends it.
 async fn listen(
     State(admin): State<Admin>,
-    Extension(visitor): Extension<Visitor>,
+    Extension(caller): Extension<Caller>,
     Extension(stays): Extension<Stays>,
 ) -> Response {
-    match admin.live.listen(visitor.generations, &stays) {
+    match admin.live.listen(caller.generations, &stays) {
         Ok(place) => {
             let mut first = String::new();
             push(&mut first, "version", &about::shown(&admin));
@@ -55,10 +55,10 @@ async fn listen(
         }
         Err(why) => {
             let detail = match why {
-                NotTaken::Full => {
+                SubscribeError::Full => {
                     format!("The maximum of {} event streams is open; close one of them.", Live::MOST)
                 }
-                NotTaken::Over => {
+                SubscribeError::Over => {
                     "The service is stopping, or event streams failed; its log may contain the cause."
                         .to_owned()
                 }
@@ -71,7 +71,7 @@ async fn listen(
 }
 
 /// Publishes events to all streams until shutdown. Without streams, nothing is collected.
-pub async fn tell(admin: Admin, closed: watch::Receiver<bool>) {
+pub async fn publish(admin: Admin, closed: watch::Receiver<bool>) {
     let live = Arc::clone(&admin.live);
     let previous = Arc::new(Mutex::new(Value::Null));
     let make = |round: u64| {

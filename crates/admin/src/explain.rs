@@ -2,9 +2,9 @@
 
 use super::Admin;
 use super::descriptor::RawKey;
-use super::guard::Visitor;
+use super::guard::Caller;
 use super::reply::{ok, read};
-use super::rules::{self, Sight};
+use super::rules::{self, RuleVisibility};
 use super::time::millis;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -24,7 +24,7 @@ pub(super) fn routes() -> Router<Admin> {
 
 async fn explain(
     State(admin): State<Admin>,
-    Extension(visitor): Extension<Visitor>,
+    Extension(caller): Extension<Caller>,
     body: Bytes,
 ) -> Result<Response, Response> {
     let name = read::<RawKey>(&body)?.name()?;
@@ -33,16 +33,16 @@ async fn explain(
     let charged = admin.counters_of(&name).name;
     let blocked = charged.with_parts(|parts| admin.storage.blocks().until(parts, SystemClock.now()));
     // Anonymous callers may see the rules, but not the blocks.
-    let blocked = blocked.filter(|_| visitor.sees_clients).map(millis);
-    let sight = admin.sight_of(&visitor);
+    let blocked = blocked.filter(|_| caller.sees_clients).map(millis);
+    let visibility = admin.visibility_for(&caller);
     Ok(admin.service.0.with_ruleset(|ruleset, hits| {
-        let mut explained = ExplanationText::new(ruleset, name.domain(), &entries).below(sight.root);
-        if sight.hides {
+        let mut explained = ExplanationText::new(ruleset, name.domain(), &entries).below(visibility.root);
+        if visibility.hides {
             hide(&mut explained);
         }
         ok(&json!({
             "steps": steps(&explained),
-            "end": end((ruleset, sight), hits, &explained.explanation.end, blocked),
+            "end": end((ruleset, visibility), hits, &explained.explanation.end, blocked),
             "text": explained.to_string(),
         }))
     }))
@@ -78,7 +78,7 @@ fn steps(explained: &ExplanationText<'_>) -> Vec<Value> {
 }
 
 fn end(
-    ruleset: (&Ruleset, Sight<'_>),
+    ruleset: (&Ruleset, RuleVisibility<'_>),
     hits: &dyn Fn(usize) -> (u64, u64),
     end: &ExplanationEnd<'_>,
     blocked_until_ms: Option<u64>,

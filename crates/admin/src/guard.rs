@@ -5,27 +5,27 @@
 //! certificate; others may call and read what is on a list, and change nothing. A browser on this machine that acts
 //! for another site's page has no such access, even after DNS rebinding; such a page may not even call.
 
+mod caller;
 mod host;
 mod lists;
 mod refusal;
-mod visitor;
 
-pub(super) use visitor::Visitor;
+pub(super) use caller::Caller;
 
-use super::audit::RefusedWrites;
+use super::audit::{AuditCaller, RefusedWrites, is_write};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
+use caller::CallerIdentity;
 use hivemind_engine::service::Service;
 use hivemind_tls::access::{Access, KEY_HEADER};
 use host::{asked_host, is_of_another_page, is_own_name};
 use lists::is_for_all;
-use refusal::Refusal;
+use refusal::AccessRefusal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use visitor::Who;
 
 /// The clients that can reach a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,21 +66,24 @@ async fn kept_here(request: Request, next: Next) -> Response {
 }
 
 async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
-    let visitor = guard.visitor(&request);
-    let figures = &guard.service.stats().access;
-    let judged = visitor.judge(request.method(), request.uri().path());
+    let caller = guard.caller(&request);
+    let access_stats = &guard.service.stats().access;
+    let judged = caller.judge(request.method(), request.uri().path());
     if let Err(refusal) = guard.is_asked_for_by_name(&request).and(judged) {
         let counter = match refusal {
-            Refusal::Unknown => &figures.unauthenticated,
-            _ => &figures.denied,
+            AccessRefusal::Unknown => &access_stats.unauthenticated,
+            _ => &access_stats.denied,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let (status, why, _) = refusal.response_parts();
-        let is_known = matches!(visitor.who, Who::Token | Who::Key(_));
-        guard.refused.tell(&request, (&visitor.who.to_string(), is_known), status, why);
+        let is_known = matches!(caller.who, CallerIdentity::Token | CallerIdentity::Key(_));
+        guard.refused.log(&request, (&caller.who.to_string(), is_known), status, why);
         return refusal.answer();
     }
-    request.extensions_mut().insert(visitor);
+    if is_write(request.method(), request.uri().path()) {
+        request.extensions_mut().insert(AuditCaller(caller.who.to_string()));
+    }
+    request.extensions_mut().insert(caller);
     next.run(request).await
 }
 
@@ -94,12 +97,12 @@ impl Guard {
     }
 
     /// The same for all but public paths.
-    fn is_asked_for_by_name(&self, request: &Request) -> Result<(), Refusal> {
+    fn is_asked_for_by_name(&self, request: &Request) -> Result<(), AccessRefusal> {
         let is_let_in = is_for_all(request.method(), request.uri().path()) || self.is_meant(request);
-        if is_let_in { Ok(()) } else { Err(Refusal::NotOurName) }
+        if is_let_in { Ok(()) } else { Err(AccessRefusal::NotOurName) }
     }
 
-    fn visitor(&self, request: &Request) -> Visitor {
+    fn caller(&self, request: &Request) -> Caller {
         // Read before anything is compared: if the keys change meanwhile, these are the older generations.
         let generations = self.access.generations();
         let headers = request.headers();
@@ -111,9 +114,9 @@ impl Guard {
         let is_open = !self.access.is_asked_for();
         let is_operator = has_token || has_key || is_open;
         let who = match &grant {
-            _ if has_token => Who::Token,
-            Some(grant) => Who::Key(Arc::clone(grant)),
-            None => Who::Place(self.reach),
+            _ if has_token => CallerIdentity::Token,
+            Some(grant) => CallerIdentity::Key(Arc::clone(grant)),
+            None => CallerIdentity::Listener(self.reach),
         };
         // A page cannot send a token or key that it does not know, so an authenticated request may come from any
         // site.
@@ -121,7 +124,7 @@ impl Guard {
         let is_private = self.reach != Reach::Network && !is_another_page;
         // Health may be requested under any name, and is then only one word.
         let sees_clients = is_operator && (is_private || !is_open) && self.is_meant(request);
-        Visitor {
+        Caller {
             is_operator,
             // A token gives access to every domain.
             grant: grant.filter(|_| !has_token),

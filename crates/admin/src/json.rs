@@ -1,7 +1,7 @@
 //! The rate limit messages in proto3 JSON: both spellings of field names are accepted, and unset fields are omitted
 //! from responses.
 
-use super::twice::{as_in_messages, none_twice};
+use super::unique_names::{as_in_messages, reject_duplicate_names};
 use hivemind_envoy::proto::DESCRIPTORS;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, Value};
@@ -26,7 +26,7 @@ pub fn request(body: &[u8]) -> Result<Vec<u8>, String> {
     let read = read.map_err(|error| error.to_string())?;
     json.end().map_err(|error| error.to_string())?;
     // Duplicate names: here the last one would count, and the reference rejects them.
-    none_twice(body, as_in_messages).map_err(|error| error.to_string())?;
+    reject_duplicate_names(body, as_in_messages).map_err(|error| error.to_string())?;
     Ok(read.encode_to_vec())
 }
 

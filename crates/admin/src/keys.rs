@@ -1,21 +1,21 @@
 //! `/api/v1/keys/…`: operations on one key. A key is given by its parts, because memory contains only hashes; the
 //! active rules, or the gateway's limits, determine its counters.
 
-mod asked;
+mod bodies;
 mod reset;
 
-use super::audit::Audited;
+use super::audit::AuditSubject;
 use super::descriptor::RawKey;
 use super::reply::{ok, problem, read};
 use super::time::{millis, span_ms};
 use super::{Admin, limit};
-use asked::{RawBlock, RawGrant};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
+use bodies::{RawBlock, RawGrant};
 use hivemind_core::store::{Mode, Op, Sharing, StoreError};
 use hivemind_core::{Clock, Cost, Limit, SystemClock};
 use hivemind_engine::block_list::KeyName;
@@ -70,22 +70,22 @@ async fn lookup(State(admin): State<Admin>, body: Bytes) -> Result<Response, Res
 /// Returns up to the given number of hits to each limit of a key.
 async fn grant(
     State(admin): State<Admin>,
-    Extension(audited): Extension<Audited>,
+    Extension(audited): Extension<AuditSubject>,
     body: Bytes,
 ) -> Result<Response, Response> {
     let asked = read::<RawGrant>(&body)?;
     let extra = asked.extra()?;
     let counters = admin.counters_of(&asked.key.name()?);
     admin.audits(&audited, &counters.name, counters.rule);
-    audited.changes(&format!("extra={extra}"));
+    audited.set_change(&format!("extra={extra}"));
     let (now, entries) = (SystemClock.now(), counters.name.entries());
     let given = counters.batch(&entries, Op::Refund, Cost::new(extra));
     let looked_at = counters.batch(&entries, Op::Peek, Cost::ZERO);
     let (storage, context) = (&admin.storage, KeyCounters::context(now));
     let before = storage.look(&looked_at, context).await.map_err(|error| away(&error))?;
-    let verdicts = storage.operate(&given, context).await.map_err(|error| not_told(&error))?;
+    let verdicts = storage.operate(&given, context).await.map_err(|error| grant_uncertain(&error))?;
     let after = storage.look(&looked_at, KeyCounters::context(SystemClock.now())).await;
-    let after = after.map_err(|error| not_told(&error))?;
+    let after = after.map_err(|error| grant_uncertain(&error))?;
     // Measured by the owner when it returned the hits: what is left later may be spent again by then.
     let given = verdicts.each().iter().map(|verdict| verdict.remaining.saturating_sub(verdict.available));
     let seen = before.iter().zip(&after).zip(given);
@@ -104,7 +104,7 @@ async fn grant(
 /// Refuses a key until a time, regardless of its limits.
 async fn block(
     State(admin): State<Admin>,
-    Extension(audited): Extension<Audited>,
+    Extension(audited): Extension<AuditSubject>,
     body: Bytes,
 ) -> Result<Response, Response> {
     let (asked, now) = (read::<RawBlock>(&body)?, SystemClock.now());
@@ -112,7 +112,7 @@ async fn block(
     let name = asked.key.name()?;
     let counters = admin.counters_of(&name);
     admin.audits(&audited, &name, counters.rule);
-    audited.changes(&format!("until_ms={}", millis(until)));
+    audited.set_change(&format!("until_ms={}", millis(until)));
     if let Some(detail) = admin.unblockable(&name, &counters) {
         return Err(problem(StatusCode::CONFLICT, "Not blocked", &detail));
     }
@@ -127,7 +127,7 @@ async fn block(
 /// Ends a block early.
 async fn unblock(
     State(admin): State<Admin>,
-    Extension(audited): Extension<Audited>,
+    Extension(audited): Extension<AuditSubject>,
     body: Bytes,
 ) -> Result<Response, Response> {
     // The name as it was blocked, whatever the rules are now.
@@ -139,8 +139,8 @@ async fn unblock(
 
 impl Admin {
     /// Records the key of a write for the audit log.
-    fn audits(&self, audited: &Audited, name: &KeyName, rule: Option<usize>) {
-        audited.is_of(name, self.service.0.id_of(name), rule);
+    fn audits(&self, audited: &AuditSubject, name: &KeyName, rule: Option<usize>) {
+        audited.set_key(name, self.service.0.id_of(name), rule);
     }
 
     /// The counters of a key: those of the rules, or of the gateway, whose names no rule file can use.
@@ -269,7 +269,7 @@ fn away(error: &StoreError) -> Response {
 }
 
 /// The same after a grant, which may still take effect: a mesh repeats it until the owner receives it.
-fn not_told(error: &StoreError) -> Response {
+fn grant_uncertain(error: &StoreError) -> Response {
     problem(
         StatusCode::SERVICE_UNAVAILABLE,
         "Counters unreachable",

@@ -24,7 +24,7 @@ mod live;
 mod log;
 mod object;
 mod openapi;
-mod page;
+mod page_query;
 mod peers;
 mod query;
 mod reload;
@@ -37,19 +37,19 @@ mod stats;
 mod tests;
 mod time;
 mod top;
-mod twice;
+mod unique_names;
 mod whole;
 
 pub use about::About;
 pub use bounds::Bounds;
-pub use events::tell as tell_events;
+pub use events::publish as publish_events;
 pub use guard::{Guard, Reach, guarded};
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub use json::request as request_of_json;
 pub use live::{Live, Stays};
 pub use stats::{Gauge, Room};
 
-use audit::Audited;
+use audit::AuditSubject;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -57,7 +57,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
-use guard::Visitor;
+use guard::Caller;
 use hivemind_core::{Clock, SystemClock};
 use hivemind_engine::health::{Component, Health};
 use hivemind_engine::mesh::RunningMesh;
@@ -137,23 +137,23 @@ fn surrounded<S: Clone + Send + Sync + 'static>(pages: Router<S>, longest: Durat
     pages
         .layer(from_fn_with_state(longest, reply::in_time))
         .layer(from_fn(reply::in_words))
-        .layer(from_fn(audit::audited))
+        .layer(from_fn(audit::audit))
         .layer(from_fn(etag::tagged))
 }
 
 async fn readyz(
     State(admin): State<Admin>,
-    Extension(visitor): Extension<Visitor>,
+    Extension(caller): Extension<Caller>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
     let health = &admin.health;
     let code = if health.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     if !wants_json(&uri, &headers) {
-        return (code, health_text(health, &visitor)).into_response();
+        return (code, health_text(health, &caller)).into_response();
     }
     let mut body = serde_json::json!({"status": health.word()});
-    if let (true, Some(members)) = (visitor.sees_clients, body.as_object_mut()) {
+    if let (true, Some(members)) = (caller.sees_clients, body.as_object_mut()) {
         members.insert("components".to_owned(), Component::shown(&health.components()));
     }
     (code, [(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
@@ -167,28 +167,28 @@ fn wants_json(uri: &Uri, headers: &HeaderMap) -> bool {
 }
 
 /// The details of all components for visitors who may read `/api/v1/config`, and one word for others.
-fn health_text(health: &Health, visitor: &Visitor) -> String {
-    if visitor.sees_clients { health.details() } else { format!("{}\n", health.word()) }
+fn health_text(health: &Health, caller: &Caller) -> String {
+    if caller.sees_clients { health.details() } else { format!("{}\n", health.word()) }
 }
 
 /// The reference's health check: 200 and `OK`, or 500.
-async fn healthcheck(State(admin): State<Admin>, Extension(visitor): Extension<Visitor>) -> Response {
+async fn healthcheck(State(admin): State<Admin>, Extension(caller): Extension<Caller>) -> Response {
     if admin.health.is_ready() {
         return (StatusCode::OK, "OK").into_response();
     }
-    (StatusCode::INTERNAL_SERVER_ERROR, health_text(&admin.health, &visitor)).into_response()
+    (StatusCode::INTERNAL_SERVER_ERROR, health_text(&admin.health, &caller)).into_response()
 }
 
 /// The JSON form of a call, as in the reference: 200, 429, or 400 for anything that cannot be decided.
 async fn json(
     State(admin): State<Admin>,
-    Extension(visitor): Extension<Visitor>,
+    Extension(caller): Extension<Caller>,
     method: Method,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     let mut span = admin.service.sample(&headers, Frontend::Json);
-    let grant = visitor.grant.as_deref();
+    let grant = caller.grant.as_deref();
     let response = respond(answer_json(&admin.service, grant, &body, span.as_mut()).await);
     if let Some(span) = &mut span {
         span.set_method(&method);
@@ -261,16 +261,16 @@ async fn log(State(admin): State<Admin>) -> Response {
 
 async fn change_log(
     State(admin): State<Admin>,
-    Extension(audited): Extension<Audited>,
+    Extension(audited): Extension<AuditSubject>,
     body: Bytes,
 ) -> Result<Response, Response> {
     let change = log::asked(&body)?;
-    audited.changes(&change.to_string());
+    audited.set_change(&change.to_string());
     admin.log.change(change);
     Ok(log::shown(&admin.log))
 }
 
-async fn rlconfig(State(admin): State<Admin>, Extension(visitor): Extension<Visitor>) -> String {
-    let sight = admin.sight_of(&visitor);
-    admin.service.0.with_rules(|rules| rlconfig::dump(rules, sight))
+async fn rlconfig(State(admin): State<Admin>, Extension(caller): Extension<Caller>) -> String {
+    let visibility = admin.visibility_for(&caller);
+    admin.service.0.with_rules(|rules| rlconfig::dump(rules, visibility))
 }

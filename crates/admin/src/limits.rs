@@ -1,6 +1,6 @@
 //! `GET /api/v1/limits`: the gateway's active limits, with the level that sets each field and the caps.
 
-use super::page::{Numbered, Page};
+use super::page_query::{ListPosition, PageQuery};
 use super::query::Query;
 use super::reply::{no_question, ok};
 use super::{Admin, limit};
@@ -18,14 +18,15 @@ pub(super) fn routes() -> Router<Admin> {
 
 async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
     let limits = admin.gateway.map(|gateway| gateway.effective_limits()).unwrap_or_default();
-    let page = Query::read(query.as_deref(), &["q", Page::NAMES[0], Page::NAMES[1]]).and_then(|query| {
-        let page = Page::of(&query)?;
-        let list = list_of(&limits);
-        let sought = query.get("q").unwrap_or_default().to_lowercase();
-        let from = limits.iter().enumerate().skip(page.first_of(list)?);
-        let from = from.filter(|(_, limit)| has(&sought, limit));
-        Ok(page.of_items(from.map(|(number, limit)| (Numbered { list, number }, shown(limit)))))
-    });
+    let page =
+        Query::read(query.as_deref(), &["q", PageQuery::NAMES[0], PageQuery::NAMES[1]]).and_then(|query| {
+            let page = PageQuery::of(&query)?;
+            let list = list_of(&limits);
+            let sought = query.get("q").unwrap_or_default().to_lowercase();
+            let from = limits.iter().enumerate().skip(page.first_of(list)?);
+            let from = from.filter(|(_, limit)| has(&sought, limit));
+            Ok(page.of_items(from.map(|(number, limit)| (ListPosition { list, number }, shown(limit)))))
+        });
     page.map_or_else(|detail| no_question(&detail), |page| ok(&page))
 }
 

@@ -1,12 +1,12 @@
 //! Event stream subscribers. One task creates each event once for all of them, and idles without subscribers. A slow
 //! subscriber misses rounds and is finally disconnected: the queue is a few rounds long, and all share their bytes.
 
-mod stays;
+mod open_streams;
 #[cfg(test)]
 mod tests;
 
-use stays::Stay;
-pub use stays::Stays;
+use open_streams::Stay;
+pub use open_streams::Stays;
 
 use axum::body::Bytes;
 use http_body::{Body, Frame};
@@ -60,20 +60,20 @@ struct Listener {
 
 /// Why a subscription was rejected.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NotTaken {
+pub(super) enum SubscribeError {
     Full,
     Over,
 }
 
 /// A subscription without its first snapshot, which is only created when there is room.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct PendingSubscription {
     rounds: mpsc::Sender<Bytes>,
     events: mpsc::Receiver<Bytes>,
     has_begun: Arc<AtomicBool>,
 }
 
-impl Place {
+impl PendingSubscription {
     /// Sends the first snapshot; from here on the subscriber receives all rounds.
     pub(super) fn into_events(self, first: Bytes) -> Events {
         let _ = self.rounds.try_send(first); // The queue is empty, so there is room.
@@ -107,19 +107,23 @@ impl Live {
     }
 
     /// Adds a subscriber that was authorized under these generations.
-    pub(super) fn listen(&self, opened_by: Generations, stays: &Stays) -> Result<Place, NotTaken> {
+    pub(super) fn listen(
+        &self,
+        opened_by: Generations,
+        stays: &Stays,
+    ) -> Result<PendingSubscription, SubscribeError> {
         let mut hall = self.hall();
         if hall.is_over {
-            return Err(NotTaken::Over);
+            return Err(SubscribeError::Over);
         }
         // Disconnected subscribers are otherwise removed only in the next round.
         hall.listeners.retain(|listener| !listener.rounds.is_closed());
         if hall.listeners.len() >= Self::MOST {
-            return Err(NotTaken::Full);
+            return Err(SubscribeError::Full);
         }
         let (rounds, events) = mpsc::channel(MOST_ROUNDS);
         let has_begun = Arc::<AtomicBool>::default();
-        let place = Place { rounds: rounds.clone(), events, has_begun: Arc::clone(&has_begun) };
+        let place = PendingSubscription { rounds: rounds.clone(), events, has_begun: Arc::clone(&has_begun) };
         hall.listeners.push(Listener { rounds, has_begun, missed: 0, opened_by, _stay: stays.stay() });
         self.wanted.notify_one();
         Ok(place)
@@ -145,7 +149,7 @@ impl Live {
                     ticks.tick().await;
                     // A hanging round is dropped; the next one may work.
                     if let Ok((events, active)) = timeout(LONGEST_MADE, make(round)).await {
-                        self.hall().tell(&events, active);
+                        self.hall().publish(&events, active);
                     }
                     round += 1;
                 }
@@ -169,7 +173,7 @@ impl Drop for Over<'_> {
 }
 
 impl Hall {
-    fn tell(&mut self, round: &Bytes, active: Generations) {
+    fn publish(&mut self, round: &Bytes, active: Generations) {
         self.listeners.retain_mut(|listener| {
             // First of all: its key may have been withdrawn since the last round.
             if listener.opened_by != active {

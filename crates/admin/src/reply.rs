@@ -1,7 +1,7 @@
 //! API responses: JSON, and problem details (RFC 9457) for errors.
 
 use super::API;
-use super::twice::{as_written, none_twice};
+use super::unique_names::{as_written, reject_duplicate_names};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -44,7 +44,7 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
         return Err(no_question("The body must be a JSON object; see `/api/v1/openapi.json`."));
     }
     let read = serde_json::from_slice(body);
-    read.and_then(|read| none_twice(body, as_written).map(|()| read)).map_err(|error| {
+    read.and_then(|read| reject_duplicate_names(body, as_written).map(|()| read)).map_err(|error| {
         // The parser's text may quote the body, at any length.
         let detail: String = error.to_string().chars().take(300).collect();
         no_question(&format!("Invalid body: {detail}."))

@@ -1,7 +1,7 @@
 //! `GET /api/v1/rules`: the active rules with file and line, in the order of declaration.
 
-use super::guard::Visitor;
-use super::page::{Numbered, Page};
+use super::guard::Caller;
+use super::page_query::{ListPosition, PageQuery};
 use super::query::Query;
 use super::reply::{no_question, ok};
 use super::{Admin, limit};
@@ -24,22 +24,22 @@ pub(super) fn routes() -> Router<Admin> {
 }
 
 impl Admin {
-    pub(super) fn sight_of(&self, visitor: &Visitor) -> Sight<'_> {
-        let hides = !visitor.sees_clients;
-        Sight { root: self.about.rules.as_deref().filter(|_| hides), hides }
+    pub(super) fn visibility_for(&self, caller: &Caller) -> RuleVisibility<'_> {
+        let hides = !caller.sees_clients;
+        RuleVisibility { root: self.about.rules.as_deref().filter(|_| hides), hides }
     }
 }
 
-/// Which parts of a rule a visitor may see.
+/// The parts of a rule that a caller may see.
 #[derive(Clone, Copy)]
-pub(super) struct Sight<'a> {
-    /// File names are relative to this folder; `None` shows full paths, to visitors who may see them.
+pub(super) struct RuleVisibility<'a> {
+    /// File names are relative to this folder; `None` shows full paths, to callers who may see them.
     pub(super) root: Option<&'a Path>,
     /// Whether credentials in rules are shown as hashes: a rule may contain the credential of one client.
     pub(super) hides: bool,
 }
 
-impl Sight<'_> {
+impl RuleVisibility<'_> {
     /// The value of a matcher, hashed if necessary.
     pub(super) fn value<'m>(&self, matcher: &'m Matcher) -> Option<Cow<'m, str>> {
         let value = matcher.value()?;
@@ -53,39 +53,40 @@ impl Sight<'_> {
 
 async fn list(
     State(admin): State<Admin>,
-    Extension(visitor): Extension<Visitor>,
+    Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let sight = admin.sight_of(&visitor);
-    let asked = Query::read(query.as_deref(), &["domain", "id", "q", Page::NAMES[0], Page::NAMES[1]]);
+    let visibility = admin.visibility_for(&caller);
+    let asked =
+        Query::read(query.as_deref(), &["domain", "id", "q", PageQuery::NAMES[0], PageQuery::NAMES[1]]);
     let page = asked.and_then(|query| {
-        let page = Page::of(&query)?;
+        let page = PageQuery::of(&query)?;
         let number =
             |text: &str| text.parse::<usize>().map_err(|_| "`id` must be the number of a rule.".to_owned());
         let only = query.get("id").map(number).transpose()?;
         admin.service.0.with_ruleset(|ruleset, hits| {
             let (domain, sought) = (query.get("domain"), query.get("q"));
-            let found = Rules { ruleset, hits, sight, domain, only, sought };
+            let found = SelectedRules { ruleset, hits, visibility, domain, only, sought };
             let list = found.list();
             let first = page.first_of(list)?;
-            Ok(page.of_items(found.from(first).map(|(number, rule)| (Numbered { list, number }, rule))))
+            Ok(page.of_items(found.from(first).map(|(number, rule)| (ListPosition { list, number }, rule))))
         })
     });
     page.map_or_else(|detail| no_question(&detail), |page| ok(&page))
 }
 
 /// The rules that a request selects.
-struct Rules<'a> {
+struct SelectedRules<'a> {
     ruleset: &'a Ruleset,
     hits: &'a dyn Fn(usize) -> (u64, u64),
-    sight: Sight<'a>,
+    visibility: RuleVisibility<'a>,
     domain: Option<&'a str>,
     /// The number of the only rule.
     only: Option<usize>,
     sought: Option<&'a str>,
 }
 
-impl Rules<'_> {
+impl SelectedRules<'_> {
     /// Identifies a list: changes if an index means another rule.
     fn list(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -106,13 +107,14 @@ impl Rules<'_> {
                 && self.domain.is_none_or(|only| only == *domain)
                 && self.has(&sought, domain, path, *rule)
         });
-        asked_for.map(|(number, _)| (number, shown((self.ruleset, self.sight), self.hits, number)))
+        asked_for.map(|(number, _)| (number, shown((self.ruleset, self.visibility), self.hits, number)))
     }
 
     /// Whether a text occurs in the visible parts of a rule, ignoring case. Hidden values are matched as hashes, so
     /// that a search cannot recover them letter by letter.
     fn has(&self, sought: &str, domain: &str, path: &[Matcher], rule: Option<&Rule>) -> bool {
-        let of_path = path.iter().flat_map(|matcher| [Some(matcher.key().into()), self.sight.value(matcher)]);
+        let of_path =
+            path.iter().flat_map(|matcher| [Some(matcher.key().into()), self.visibility.value(matcher)]);
         let name = rule.and_then(|rule| rule.name.as_deref()).map(Cow::from);
         let mut texts = [Some(domain.into()), name].into_iter().chain(of_path).flatten();
         sought.is_empty() || texts.any(|text: Cow<'_, str>| text.to_lowercase().contains(sought))
@@ -121,7 +123,7 @@ impl Rules<'_> {
 
 /// A rule by its number.
 pub(super) fn shown(
-    (ruleset, sight): (&Ruleset, Sight<'_>),
+    (ruleset, visibility): (&Ruleset, RuleVisibility<'_>),
     hits: &dyn Fn(usize) -> (u64, u64),
     number: usize,
 ) -> Value {
@@ -130,13 +132,14 @@ pub(super) fn shown(
         rule.and_then(Rule::limits).unwrap_or_default().iter().map(limit::shown).collect();
     let nothing = Extras::default();
     let extras = ruleset.extras.get(number).unwrap_or(&nothing);
-    let file = sight.root.map_or_else(|| extras.place.file.to_string(), |root| extras.place.file_below(root));
+    let file =
+        visibility.root.map_or_else(|| extras.place.file.to_string(), |root| extras.place.file_below(root));
     // A rule without a limit is not counted.
     let (ok, over_limit) = if rule.is_some() { hits(number) } else { (0, 0) };
     json!({
         "id": number,
         "domain": domain,
-        "path": sight.path(path),
+        "path": visibility.path(path),
         "limits": limits,
         "unlimited": rule.is_some_and(|rule| rule.budget == Budget::Unlimited),
         "mode": limit::mode(rule.map(|rule| rule.mode).unwrap_or_default()),

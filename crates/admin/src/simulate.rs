@@ -1,14 +1,14 @@
 //! `POST /api/v1/simulate`: replays recent decisions, or a log, under the active rules and under other rules. Both
 //! sides start with empty counters, so that only the rules make a difference.
 
-mod named;
-mod patience;
+mod rule_values;
 #[cfg(test)]
 mod tests;
+mod time_limit;
 mod traffic;
 
 use super::Admin;
-use super::bounds::{Held, NotTaken, PASSED_OVER};
+use super::bounds::{BodyError, Held, PASSED_OVER};
 use super::object::Object;
 use super::reply::{not_now, ok, problem, problem_with, read, senseless};
 use axum::Router;
@@ -21,14 +21,14 @@ use hivemind_engine::replay::{Both, Comparison, Total};
 use hivemind_engine::rule_files::RuleTexts;
 use hivemind_telemetry::redacted_entries;
 use http_body::Body;
-use named::Named;
-use patience::Patience;
+use rule_values::RuleValues;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use time_limit::TimeLimit;
 use tokio::sync::oneshot;
-use traffic::{RawSource, Source};
+use traffic::{RawSource, TrafficSource};
 
 pub(super) const PATH: &str = "/api/v1/simulate";
 
@@ -63,7 +63,7 @@ struct RawFile {
 }
 
 /// Why a simulation failed.
-enum Refused {
+enum SimulationError {
     /// All problems of the rules, as the command line prints them.
     Rules(String),
     Senseless(String),
@@ -81,7 +81,7 @@ async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
     // A body whose declared length is too large need not be sent.
     let is_too_large = request.body().size_hint().lower() > (LARGEST * PASSED_OVER) as u64;
     let gathered = if is_too_large {
-        Err(NotTaken::TooLarge)
+        Err(BodyError::TooLarge)
     } else {
         admin.bounds.gather(request.into_body(), LARGEST).await
     };
@@ -106,7 +106,7 @@ async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
         Err(not_now) => return not_now,
     };
     let simulated = apart((place, turn), move || simulated(&admin, raw)).await;
-    match simulated.unwrap_or(Err(Refused::Lost)) {
+    match simulated.unwrap_or(Err(SimulationError::Lost)) {
         Ok(body) => ok(&body),
         Err(refused) => refused.answer(),
     }
@@ -130,7 +130,7 @@ async fn apart<T: Send + 'static>(
     result.await.ok()
 }
 
-impl Refused {
+impl SimulationError {
     fn answer(self) -> Response {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
         match self {
@@ -153,28 +153,30 @@ impl Refused {
     }
 }
 
-fn simulated(admin: &Admin, raw: RawSimulation) -> Result<Value, Refused> {
+fn simulated(admin: &Admin, raw: RawSimulation) -> Result<Value, SimulationError> {
     let service = &admin.service.0;
-    let patience = Patience::new(WITHIN);
+    let time_limit = TimeLimit::new(WITHIN);
     let then = rules(raw.rules, admin.room.merge_domains)?;
-    if patience.is_over() {
-        return Err(Refused::TooSlow);
+    if time_limit.is_over() {
+        return Err(SimulationError::TooSlow);
     }
-    let source = Source::new(raw.source.0, &then).map_err(Refused::Senseless)?;
+    let source = TrafficSource::new(raw.source.0, &then).map_err(SimulationError::Senseless)?;
     let rules = Both { now: service.with_rules(Rules::clone), then };
-    let named = matches!(source, Source::Recent).then(|| Named::of([&rules.now, &rules.then]));
+    let named = matches!(source, TrafficSource::Recent).then(|| RuleValues::of([&rules.now, &rules.then]));
     let mut comparison = Comparison::new(rules, MOST_COUNTERS, service.on_refusal());
     let mut notes = match source {
-        Source::Recent => {
+        TrafficSource::Recent => {
             let ring = &service.stats().ring;
             if !ring.is_on() {
                 let detail =
                     "No decisions are recorded, because `observability.decision_ring` is 0; send a log.";
-                return Err(Refused::Senseless(detail.to_owned()));
+                return Err(SimulationError::Senseless(detail.to_owned()));
             }
-            traffic::recent(&ring.snapshot(), &named.unwrap_or_default(), &mut comparison, patience)
+            traffic::recent(&ring.snapshot(), &named.unwrap_or_default(), &mut comparison, time_limit)
         }
-        Source::Log(log) => log.decide(&mut comparison, patience).map_err(Refused::Senseless)?,
+        TrafficSource::UploadedLog(log) => {
+            log.decide(&mut comparison, time_limit).map_err(SimulationError::Senseless)?
+        }
     };
     notes.extend(past_bounds(&comparison, MOST_COUNTERS));
     Ok(shown(&comparison, &notes))
@@ -196,17 +198,18 @@ fn past_bounds(comparison: &Comparison, most_counters: usize) -> Vec<String> {
     counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
 }
 
-fn rules(files: Vec<Object<RawFile>>, merge_domains: bool) -> Result<Rules, Refused> {
+fn rules(files: Vec<Object<RawFile>>, merge_domains: bool) -> Result<Rules, SimulationError> {
     if files.is_empty() || files.len() > MOST_FILES {
-        return Err(Refused::Senseless(format!("`rules` must have 1 to {MOST_FILES} files.")));
+        return Err(SimulationError::Senseless(format!("`rules` must have 1 to {MOST_FILES} files.")));
     }
     if files.iter().any(|Object(file)| file.name.is_empty() || file.name.chars().count() > LONGEST_NAME) {
-        return Err(Refused::Senseless(format!(
+        return Err(SimulationError::Senseless(format!(
             "The `name` of a file must have 1 to {LONGEST_NAME} characters."
         )));
     }
     let texts = RuleTexts::of(files.into_iter().map(|Object(RawFile { name, text })| (name, text)));
-    let loaded = texts.parse(merge_domains).map_err(|problems| Refused::Rules(problems.to_string()))?;
+    let loaded =
+        texts.parse(merge_domains).map_err(|problems| SimulationError::Rules(problems.to_string()))?;
     Ok(loaded.ruleset.rules)
 }
 

@@ -2,7 +2,7 @@
 
 use super::Admin;
 use super::reply::ok;
-use super::rules::Sight;
+use super::rules::RuleVisibility;
 use super::time::millis;
 use axum::Router;
 use axum::extract::State;
@@ -79,14 +79,14 @@ pub(super) fn body(admin: &Admin) -> Value {
 /// and the number of omitted rules. Credentials are always hashes: the event stream is created once for all, and must
 /// agree with this response.
 fn each_rule(admin: &Admin) -> (Vec<Value>, usize) {
-    let sight = Sight { root: None, hides: true };
+    let visibility = RuleVisibility { root: None, hides: true };
     admin.service.0.with_ruleset(|ruleset, hits| {
         let limiting = ruleset.rules.declarations().enumerate().filter(|(_, (.., rule))| rule.is_some());
         let met = limiting.map(|(number, _)| (number, hits(number)));
         let (most, left_out) = most(met.filter(|(_, hits)| *hits != (0, 0)).collect());
         let shown = |(number, (ok, over_limit)): Met| {
             let (domain, path, _) = ruleset.rules.declaration(number)?;
-            let path = sight.path(path);
+            let path = visibility.path(path);
             Some(json!({"id": number, "domain": domain, "path": path, "ok": ok, "over_limit": over_limit}))
         };
         (most.into_iter().filter_map(shown).collect(), left_out)

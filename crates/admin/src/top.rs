@@ -1,7 +1,7 @@
 //! `GET /api/v1/top?by=denied|spent&limit=N`: the keys with the most refusals, or with the highest spending.
 
 use super::Admin;
-use super::page::Page;
+use super::page_query::PageQuery;
 use super::query::Query;
 use super::reply::{no_question, ok};
 use axum::response::Response;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// Fits on one screen.
 const SHOWN: usize = 20;
 
-const NAMES: [&str; 2] = ["by", Page::NAMES[0]];
+const NAMES: [&str; 2] = ["by", PageQuery::NAMES[0]];
 
 /// Reads the query, or returns what to send instead.
 fn asked(query: Option<&str>) -> Result<(RankBy, usize), String> {
@@ -21,7 +21,7 @@ fn asked(query: Option<&str>) -> Result<(RankBy, usize), String> {
         None => RankBy::Denied,
         Some(text) => RankBy::parse(text).ok_or("`by` must be `denied` or `spent`.")?,
     };
-    Ok((by, Page::limit_of(&query, SHOWN)?))
+    Ok((by, PageQuery::limit_of(&query, SHOWN)?))
 }
 
 /// The heads of both lists.

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum AccessRefusal {
     Unknown,
     NotAllowed,
     Outside,
@@ -13,7 +13,7 @@ pub(super) enum Refusal {
     NotOurName,
 }
 
-impl Refusal {
+impl AccessRefusal {
     pub(super) const fn response_parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::Unknown => (

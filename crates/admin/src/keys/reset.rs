@@ -2,7 +2,7 @@
 
 use super::{CROWDED, IN_DOUBT, away, is_in_doubt};
 use crate::Admin;
-use crate::audit::Audited;
+use crate::audit::AuditSubject;
 use crate::descriptor::RawKey;
 use crate::reply::{ok, read};
 use axum::Extension;
@@ -17,7 +17,7 @@ use serde_json::json;
 /// Resets each limit of a key.
 pub(super) async fn reset(
     State(admin): State<Admin>,
-    Extension(audited): Extension<Audited>,
+    Extension(audited): Extension<AuditSubject>,
     body: Bytes,
 ) -> Result<Response, Response> {
     let counters = admin.counters_of(&read::<RawKey>(&body)?.name()?);

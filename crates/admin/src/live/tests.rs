@@ -1,4 +1,4 @@
-use super::{Events, Live, MOST_MISSED, MOST_ROUNDS, NotTaken, Stays};
+use super::{Events, Live, MOST_MISSED, MOST_ROUNDS, Stays, SubscribeError};
 use axum::body::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use tokio::time::{advance, timeout};
 struct Running {
     live: Arc<Live>,
     made: Arc<AtomicU64>,
-    in_force: Arc<AtomicU64>,
+    active: Arc<AtomicU64>,
     close: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
@@ -18,8 +18,8 @@ struct Running {
 impl Running {
     fn start() -> Self {
         let (close, closed) = watch::channel(false);
-        let (live, made, in_force) = (Arc::<Live>::default(), Arc::default(), Arc::<AtomicU64>::default());
-        let (of_task, counted, keys) = (Arc::clone(&live), Arc::clone(&made), Arc::clone(&in_force));
+        let (live, made, active) = (Arc::<Live>::default(), Arc::default(), Arc::<AtomicU64>::default());
+        let (of_task, counted, keys) = (Arc::clone(&live), Arc::clone(&made), Arc::clone(&active));
         let task = tokio::spawn(async move {
             let rounds = |round: u64| {
                 AtomicU64::fetch_add(&counted, 1, Ordering::Relaxed);
@@ -28,10 +28,10 @@ impl Running {
             };
             of_task.run(rounds, closed).await;
         });
-        Self { live, made, in_force, close, task }
+        Self { live, made, active, close, task }
     }
 
-    fn listen(&self, stays: &Stays) -> Result<Events, NotTaken> {
+    fn listen(&self, stays: &Stays) -> Result<Events, SubscribeError> {
         Ok(self.live.listen([0, 0], stays)?.into_events(Bytes::from_static(b"first")))
     }
 
@@ -100,7 +100,7 @@ async fn event_subscribers_have_a_maximum() {
     let running = Running::start();
     let stays = Stays::default();
     let mut all: Vec<Events> = (0..Live::MOST).map(|_| running.listen(&stays).unwrap()).collect();
-    assert_eq!(running.listen(&stays).unwrap_err(), NotTaken::Full);
+    assert_eq!(running.listen(&stays).unwrap_err(), SubscribeError::Full);
     drop(all.pop());
     assert!(running.listen(&stays).is_ok());
 }
@@ -111,7 +111,7 @@ async fn stream_ends_with_its_keys_and_with_the_service() {
     let mut running = Running::start();
     let stays = Stays::default();
     let mut events = running.listen(&stays).unwrap();
-    running.in_force.store(1, Ordering::Relaxed);
+    running.active.store(1, Ordering::Relaxed);
     assert_eq!(next(&mut events).await.as_deref(), Some("first"));
     assert_eq!(next(&mut events).await, None, "it receives nothing more");
     let mut events = running.live.listen([1, 0], &stays).unwrap().into_events(Bytes::from_static(b"first"));
@@ -119,7 +119,7 @@ async fn stream_ends_with_its_keys_and_with_the_service() {
     running.close.send(true).unwrap();
     while next(&mut events).await.is_some() {}
     (&mut running.task).await.unwrap();
-    assert_eq!(running.listen(&stays).unwrap_err(), NotTaken::Over);
+    assert_eq!(running.listen(&stays).unwrap_err(), SubscribeError::Over);
 }
 
 // Fails when a subscriber receives rounds before its snapshot.
@@ -150,7 +150,7 @@ async fn panicking_round_ends_all_subscriptions() {
     assert_eq!(next(&mut events).await.as_deref(), Some("first"));
     assert_eq!(next(&mut events).await, None);
     assert!(task.await.is_err() && stays.are_none());
-    assert_eq!(live.listen([0, 0], &stays).unwrap_err(), NotTaken::Over);
+    assert_eq!(live.listen([0, 0], &stays).unwrap_err(), SubscribeError::Over);
 }
 
 // Fails when a hanging round is awaited forever, or so long that the page treats the link as dead.

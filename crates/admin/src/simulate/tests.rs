@@ -1,6 +1,6 @@
-use super::named::Named;
-use super::patience::Patience;
-use super::traffic::{self, RawSource, Source};
+use super::rule_values::RuleValues;
+use super::time_limit::TimeLimit;
+use super::traffic::{self, RawSource, TrafficSource};
 use super::{WITHIN, past_bounds, shown};
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Clock, Descriptor, Limiter, LimiterOptions, ManualClock, Rules, Timestamp};
@@ -21,36 +21,36 @@ fn comparison(most_counters: usize) -> Comparison {
 }
 
 /// A log with this number of keys.
-fn log(names: u32) -> Source {
+fn log(names: u32) -> TrafficSource {
     let line = |number| format!("{{\"t_ms\":0,\"domain\":\"d\",\"entries\":[[\"k\",\"{number}\"]]}}\n");
     let text: String = (0..names).map(line).collect();
     let raw: RawSource = serde_json::from_value(serde_json::json!({"log": text, "format": "jsonl"})).unwrap();
-    Source::new(raw, &rules()).unwrap()
+    TrafficSource::new(raw, &rules()).unwrap()
 }
 
-fn decided(log: &Source, comparison: &mut Comparison, patience: Patience) -> Vec<String> {
-    let Source::Log(log) = log else { panic!("it is a log") };
-    log.decide(comparison, patience).unwrap()
+fn decided(log: &TrafficSource, comparison: &mut Comparison, time_limit: TimeLimit) -> Vec<String> {
+    let TrafficSource::UploadedLog(log) = log else { panic!("it is a log") };
+    log.decide(comparison, time_limit).unwrap()
 }
 
 // Fails without a time limit.
 #[test]
 fn slow_simulation_stops_with_a_note() {
     let (log, mut all, mut some) = (log(1_000), comparison(10_000), comparison(10_000));
-    assert!(decided(&log, &mut all, Patience::new(WITHIN)).is_empty());
+    assert!(decided(&log, &mut all, TimeLimit::new(WITHIN)).is_empty());
     assert_eq!(all.requests, 1_000);
-    let notes = decided(&log, &mut some, Patience::new(Duration::ZERO));
+    let notes = decided(&log, &mut some, TimeLimit::new(Duration::ZERO));
     assert_eq!(some.requests, 256, "the clock is read every 256 requests");
     assert_eq!(notes, ["Stopped after 0 s: later requests are omitted."]);
     assert_eq!(shown(&some, &notes)["partial"], notes[0].as_str());
-    assert!(Patience::new(Duration::ZERO).is_over() && !Patience::new(WITHIN).is_over());
+    assert!(TimeLimit::new(Duration::ZERO).is_over() && !TimeLimit::new(WITHIN).is_over());
 }
 
 // Fails without notes.
 #[test]
 fn exceeded_limits_are_noted() {
     let mut small = comparison(100);
-    decided(&log(1_000), &mut small, Patience::new(WITHIN));
+    decided(&log(1_000), &mut small, TimeLimit::new(WITHIN));
     let notes = past_bounds(&small, 100);
     assert!(notes.len() == 1 && notes[0].ends_with("because the maximum of 100 was reached."), "{notes:?}");
     small.unnamed = 3;
@@ -91,7 +91,7 @@ fn undecidable_requests_are_omitted_with_a_note() {
         (Frontend::Grpc, false, &long),
     ]);
     let (mut snapshot, mut all) = (ring.snapshot(), comparison(100));
-    let notes = traffic::recent(&snapshot, &Named::default(), &mut all, Patience::new(WITHIN));
+    let notes = traffic::recent(&snapshot, &RuleValues::default(), &mut all, TimeLimit::new(WITHIN));
     assert_eq!(all.requests, 3);
     assert_eq!(
         notes,
@@ -102,13 +102,15 @@ fn undecidable_requests_are_omitted_with_a_note() {
         ]
     );
     snapshot.missed = 7;
-    let notes = traffic::recent(&snapshot, &Named::default(), &mut comparison(100), Patience::new(WITHIN));
+    let notes =
+        traffic::recent(&snapshot, &RuleValues::default(), &mut comparison(100), TimeLimit::new(WITHIN));
     assert_eq!(
         notes[3],
         "7 decisions since startup were not recorded, because another thread held the ring at that moment."
     );
     let nothing = DecisionRing::new(10).snapshot();
-    let nothing = traffic::recent(&nothing, &Named::default(), &mut comparison(10), Patience::new(WITHIN));
+    let nothing =
+        traffic::recent(&nothing, &RuleValues::default(), &mut comparison(10), TimeLimit::new(WITHIN));
     assert!(nothing.is_empty());
 }
 
@@ -137,7 +139,7 @@ fn partially_recorded_request_is_omitted_with_a_note() {
         ring.record(&head, [part(&[("k", "a"); 9][..count])].into_iter());
     }
     let mut all = comparison(100);
-    let notes = traffic::recent(&ring.snapshot(), &Named::default(), &mut all, Patience::new(WITHIN));
+    let notes = traffic::recent(&ring.snapshot(), &RuleValues::default(), &mut all, TimeLimit::new(WITHIN));
     assert_eq!(all.requests, 2);
     assert_eq!(
         notes[0],
@@ -161,9 +163,9 @@ fn credential_rule_matches_its_recorded_hash() {
         ring(&[(Frontend::Grpc, false, ONE), (Frontend::Grpc, false, other), (Frontend::Json, false, "ada")]);
     let decided = |then: Rules| {
         let rules = Both { now: of(""), then };
-        let named = Named::of([&rules.now, &rules.then]);
+        let named = RuleValues::of([&rules.now, &rules.then]);
         let mut all = Comparison::new(rules, 100, OnRefusal::default());
-        let notes = traffic::recent(&ring.snapshot(), &named, &mut all, Patience::new(WITHIN));
+        let notes = traffic::recent(&ring.snapshot(), &named, &mut all, TimeLimit::new(WITHIN));
         (all, notes)
     };
     let (all, notes) = decided(of(&for_one));
@@ -223,7 +225,8 @@ fn simulation_of_the_same_rules_matches_what_happened() {
         }
         assert!(happened.0 > 100 && happened.1 > 100, "{happened:?}: both outcomes occur");
         let mut all = Comparison::new(Both { now: rules.clone(), then: rules }, 100, OnRefusal::default());
-        let notes = traffic::recent(&ring.snapshot(), &Named::default(), &mut all, Patience::new(WITHIN));
+        let notes =
+            traffic::recent(&ring.snapshot(), &RuleValues::default(), &mut all, TimeLimit::new(WITHIN));
         assert!(notes.is_empty(), "{notes:?}");
         assert_eq!((all.total.now.allowed, all.total.now.limited), happened, "{limit}");
         assert_eq!(all.total.now, all.total.then);
@@ -244,8 +247,12 @@ fn requests_of_unknown_order_are_noted() {
         for (thread, micros, value) in decisions {
             remember(&ring, *thread, Timestamp::from_nanos(1_000_000 + micros * 1_000), value, false);
         }
-        let notes =
-            traffic::recent(&ring.snapshot(), &Named::default(), &mut comparison(100), Patience::new(WITHIN));
+        let notes = traffic::recent(
+            &ring.snapshot(),
+            &RuleValues::default(),
+            &mut comparison(100),
+            TimeLimit::new(WITHIN),
+        );
         let expected = format!("{noted} requests arrived at the same moment as another of the same client");
         assert_eq!(notes.len(), usize::from(noted > 0), "{decisions:?}: {notes:?}");
         assert!(notes.iter().all(|note| note.starts_with(&expected)), "{decisions:?}: {notes:?}");

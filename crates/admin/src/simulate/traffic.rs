@@ -1,7 +1,7 @@
 //! Requests of a simulation: recorded decisions, or an uploaded log.
 
-use super::named::Named;
-use super::patience::Patience;
+use super::rule_values::RuleValues;
+use super::time_limit::TimeLimit;
 use hivemind_core::store::Op;
 use hivemind_core::{Cost, Descriptor, Entry, Rules};
 use hivemind_engine::replay::{AccessLogReader, Comparison, InputLines, LineError, RecordedRequest};
@@ -24,40 +24,40 @@ const MOST_NEAR: usize = 32;
 pub(super) struct RawSource {
     recent: Option<bool>,
     log: Option<String>,
-    format: Option<Format>,
+    format: Option<LogFormat>,
     domain: Option<String>,
     entries: Option<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum Format {
+enum LogFormat {
     Combined,
     Jsonl,
 }
 
-pub(super) enum Source {
+pub(super) enum TrafficSource {
     Recent,
-    Log(Log),
+    UploadedLog(UploadedLog),
 }
 
-pub(super) struct Log {
+pub(super) struct UploadedLog {
     text: String,
     /// `None` for our own format.
     access_log: Option<AccessLogReader>,
 }
 
-impl Source {
+impl TrafficSource {
     /// The requested source, or what to send instead.
     pub(super) fn new(raw: RawSource, rules: &Rules) -> Result<Self, String> {
         let RawSource { recent, log, format, domain, entries } = raw;
         let has_more = format.is_some() || domain.is_some() || entries.is_some();
         match (recent, log, format) {
             (Some(true), None, None) if !has_more => Ok(Self::Recent),
-            (None, Some(text), Some(Format::Jsonl)) if entries.is_none() && domain.is_none() => {
-                Ok(Self::Log(Log { text, access_log: None }))
+            (None, Some(text), Some(LogFormat::Jsonl)) if entries.is_none() && domain.is_none() => {
+                Ok(Self::UploadedLog(UploadedLog { text, access_log: None }))
             }
-            (None, Some(text), Some(Format::Combined)) => {
+            (None, Some(text), Some(LogFormat::Combined)) => {
                 let entries = entries.unwrap_or_else(|| vec!["remote_address".to_owned()]);
                 if entries.is_empty() {
                     return Err(
@@ -67,10 +67,10 @@ impl Source {
                 let domain = domain.map_or_else(|| only_domain(rules), Ok)?;
                 let access_log =
                     AccessLogReader::new(domain, &entries).map_err(|error| format!("`entries`: {error}."))?;
-                Ok(Self::Log(Log { text, access_log: Some(access_log) }))
+                Ok(Self::UploadedLog(UploadedLog { text, access_log: Some(access_log) }))
             }
             (None, Some(_), None) => Err("`format` of a log must be `combined` or `jsonl`.".to_owned()),
-            (None, Some(_), Some(Format::Jsonl)) => {
+            (None, Some(_), Some(LogFormat::Jsonl)) => {
                 Err("A line of `jsonl` has its own domain and entries; omit `domain` and `entries`."
                     .to_owned())
             }
@@ -87,12 +87,12 @@ fn only_domain(rules: &Rules) -> Result<String, String> {
     }
 }
 
-impl Log {
+impl UploadedLog {
     /// Decides all lines, and returns notes on omissions. A malformed line is an error with its place.
     pub(super) fn decide(
         &self,
         comparison: &mut Comparison,
-        mut patience: Patience,
+        mut time_limit: TimeLimit,
     ) -> Result<Vec<String>, String> {
         let mut lines = InputLines::new(self.text.as_bytes());
         while let Some(line) = lines.next_line().map_err(|error| format!("{LOG}: {error}."))? {
@@ -101,8 +101,8 @@ impl Log {
             let recorded = recorded.map_err(|malformed| refused(number, &malformed))?;
             let entries = recorded.entries();
             comparison.decide(recorded.at(), &recorded.domain, &[recorded.descriptor(&entries)]);
-            if patience.is_over_after_one_more() {
-                return Ok(vec![patience.note()]);
+            if time_limit.count_request() {
+                return Ok(vec![time_limit.note()]);
             }
         }
         Ok(Vec::new())
@@ -124,9 +124,9 @@ fn refused(line: u64, malformed: &LineError) -> String {
 /// Decides the recorded decisions, oldest first, and returns notes on omissions.
 pub(super) fn recent(
     ring: &Snapshot,
-    named: &Named,
+    named: &RuleValues,
     comparison: &mut Comparison,
-    mut patience: Patience,
+    mut time_limit: TimeLimit,
 ) -> Vec<String> {
     let [mut of_gateway, mut with_limits, mut lacking, mut cut, mut hashed, mut concurrent] = [0_u64; 6];
     let mut near: VecDeque<(RecordRef<'_>, DecisionRecord<'_>)> = VecDeque::new();
@@ -162,8 +162,8 @@ pub(super) fn recent(
         concurrent += u64::from(near.iter().any(is_in_doubt));
         near.truncate(MOST_NEAR);
         near.push_front((*mark, decision));
-        if patience.is_over_after_one_more() {
-            notes.push(patience.note());
+        if time_limit.count_request() {
+            notes.push(time_limit.note());
             break;
         }
     }
@@ -199,7 +199,7 @@ fn is_of_one_client(one: &DecisionRecord<'_>, other: &DecisionRecord<'_>) -> boo
     one.domain == other.domain && one.parts.iter().any(is_other)
 }
 
-fn decide(decision: &DecisionRecord<'_>, named: &Named, comparison: &mut Comparison) {
+fn decide(decision: &DecisionRecord<'_>, named: &RuleValues, comparison: &mut Comparison) {
     // Most have no hash, and stay unchanged.
     let hashed = if decision.is_hashed { decision.parts.as_slice() } else { &[] };
     let found: Vec<Vec<Entry<'_>>> =

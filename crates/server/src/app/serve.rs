@@ -44,7 +44,7 @@ pub(super) async fn serve(
     let reloads = follow::follow(settings, origin, &shared, gateway);
     let admin = admin_of(&shared, reloads.clone(), logs.clone(), (about, room));
     let mut http_servers = JoinSet::new();
-    http_servers.spawn(admin::tell_events(admin.clone(), shutdown.for_http_server().1.closed));
+    http_servers.spawn(admin::publish_events(admin.clone(), shutdown.for_http_server().1.closed));
     let admin = admin::router(admin);
     start_http_servers(
         settings,

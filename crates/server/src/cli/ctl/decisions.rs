@@ -51,14 +51,23 @@ impl Decisions {
 pub(super) fn shown(body: &Value) -> String {
     let mut table = Table::new(&["time", "by", "outcome", "domain", "descriptor", "hits#", "left#", "rule#"]);
     for decision in each(body, "items") {
-        let [door, outcome, domain] = ["door", "outcome", "domain"].map(|name| text(decision, name));
+        let [frontend, outcome, domain] = ["door", "outcome", "domain"].map(|name| text(decision, name));
         // The response does not say which descriptor was truncated: all are marked.
         let is_cut = text(decision, "is_cut") == "true";
         for one in each(decision, "descriptors") {
             let [hits, left, rule] = ["hits", "remaining", "rule"].map(|name| text(one, name));
-            let head = [moment(decision, "t_ms"), door.clone(), outcome.clone(), domain.clone()];
-            let [time, door, outcome, domain] = head;
-            table.row([time, door, outcome, domain, marked(one, "entries", is_cut, ""), hits, left, rule]);
+            let head = [moment(decision, "t_ms"), frontend.clone(), outcome.clone(), domain.clone()];
+            let [time, frontend, outcome, domain] = head;
+            table.row([
+                time,
+                frontend,
+                outcome,
+                domain,
+                marked(one, "entries", is_cut, ""),
+                hits,
+                left,
+                rule,
+            ]);
         }
     }
     with_next(table.or("no decisions recorded"), body)

@@ -7,13 +7,13 @@ use std::time::Duration;
 const LOOK_EVERY: u64 = 256;
 
 /// The time limit of one simulation.
-pub(super) struct Patience {
+pub(super) struct TimeLimit {
     within: Duration,
     ends: Timestamp,
     seen: u64,
 }
 
-impl Patience {
+impl TimeLimit {
     pub(super) fn new(within: Duration) -> Self {
         Self { within, ends: MonotonicClock.now().saturating_add(within), seen: 0 }
     }
@@ -22,8 +22,8 @@ impl Patience {
         MonotonicClock.now() >= self.ends
     }
 
-    /// Counts one more request; reads the clock only now and then.
-    pub(super) fn is_over_after_one_more(&mut self) -> bool {
+    /// Counts one more request and returns whether the time is over; reads the clock only now and then.
+    pub(super) fn count_request(&mut self) -> bool {
         self.seen += 1;
         self.seen.is_multiple_of(LOOK_EVERY) && self.is_over()
     }

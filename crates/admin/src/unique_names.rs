@@ -10,9 +10,12 @@ use std::fmt;
 ///
 /// # Errors
 /// The duplicate name, or a syntax error.
-pub(super) fn none_twice(body: &[u8], as_one: fn(&str) -> String) -> Result<(), serde_json::Error> {
+pub(super) fn reject_duplicate_names(
+    body: &[u8],
+    as_one: fn(&str) -> String,
+) -> Result<(), serde_json::Error> {
     let mut json = serde_json::Deserializer::from_slice(body);
-    Once(as_one).deserialize(&mut json)?;
+    UniqueNames(as_one).deserialize(&mut json)?;
     json.end()
 }
 
@@ -27,9 +30,9 @@ pub(super) fn as_in_messages(name: &str) -> String {
 }
 
 #[derive(Clone, Copy)]
-struct Once(fn(&str) -> String);
+struct UniqueNames(fn(&str) -> String);
 
-impl<'de> DeserializeSeed<'de> for Once {
+impl<'de> DeserializeSeed<'de> for UniqueNames {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -37,7 +40,7 @@ impl<'de> DeserializeSeed<'de> for Once {
     }
 }
 
-impl<'de> Visitor<'de> for Once {
+impl<'de> Visitor<'de> for UniqueNames {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,8 +95,9 @@ mod tests {
     // Fails when two spellings of a message field count as different names.
     #[test]
     fn duplicate_names_are_rejected_at_any_depth() {
-        let is_taken =
-            |text: &str, as_one| none_twice(text.as_bytes(), as_one).map_err(|error| error.to_string());
+        let is_taken = |text: &str, as_one| {
+            reject_duplicate_names(text.as_bytes(), as_one).map_err(|error| error.to_string())
+        };
         for good in [r#"{"a": 1, "b": {"a": [{"a": null}, {"a": "x"}]}, "A": 1.5, "c": -1}"#, "true", "[]"] {
             assert_eq!(is_taken(good, as_written), Ok(()), "{good}");
         }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 /// The requested part of a list.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Page {
+pub(super) struct PageQuery {
     limit: usize,
     /// The position of the last item on the previous page.
     after: Option<String>,
@@ -21,7 +21,7 @@ const MOST: usize = 1_000;
 /// Longer than any cursor of ours.
 const LONGEST_CURSOR: usize = 16 << 10;
 
-impl Page {
+impl PageQuery {
     /// The query parameters of a page.
     pub(super) const NAMES: [&str; 2] = ["limit", "cursor"];
 
@@ -50,7 +50,7 @@ impl Page {
     /// # Errors
     /// The cursor is invalid, or the list has changed.
     pub(super) fn first_of(&self, list: u64) -> Result<usize, String> {
-        match self.after::<Numbered>()? {
+        match self.after::<ListPosition>()? {
             None => Ok(0),
             Some(before) if before.list == list => Ok(before.number.saturating_add(1)),
             Some(_) => Err("The list has changed since that page; start again without `cursor`.".to_owned()),
@@ -80,18 +80,18 @@ impl Page {
 
 /// The position in a numbered list, with the identity of the list: in another list the number means another item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Numbered {
+pub(super) struct ListPosition {
     pub(super) list: u64,
     pub(super) number: usize,
 }
 
-impl fmt::Display for Numbered {
+impl fmt::Display for ListPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:x}.{}", self.list, self.number)
     }
 }
 
-impl FromStr for Numbered {
+impl FromStr for ListPosition {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -114,8 +114,8 @@ fn mark(cursor: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn page(query: &str) -> Result<Page, String> {
-        Page::of(&Query::read(Some(query), &Page::NAMES).unwrap())
+    fn page(query: &str) -> Result<PageQuery, String> {
+        PageQuery::of(&Query::read(Some(query), &PageQuery::NAMES).unwrap())
     }
 
     // Fails when only the last page has a `next`.
@@ -138,8 +138,9 @@ mod tests {
     // Fails when a cursor is only a number.
     #[test]
     fn cursor_of_a_changed_list_is_rejected() {
-        let shown =
-            page("limit=1").unwrap().of_items((0..2).map(|number| (Numbered { list: 7, number }, json!(0))));
+        let shown = page("limit=1")
+            .unwrap()
+            .of_items((0..2).map(|number| (ListPosition { list: 7, number }, json!(0))));
         let next = page(&format!("cursor={}", shown["next"].as_str().unwrap())).unwrap();
         assert_eq!(next.first_of(7), Ok(1));
         assert!(next.first_of(8).unwrap_err().contains("start again"));
@@ -152,6 +153,6 @@ mod tests {
             assert!(page(wrong).is_err(), "{wrong}");
         }
         assert!(page("cursor=eA").unwrap().after::<u64>().is_err(), "`x` is not a number");
-        assert_eq!(page("limit=1000").unwrap(), Page { limit: 1_000, after: None });
+        assert_eq!(page("limit=1000").unwrap(), PageQuery { limit: 1_000, after: None });
     }
 }

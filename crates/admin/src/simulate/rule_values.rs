@@ -7,14 +7,14 @@ use std::collections::{HashMap, HashSet};
 
 /// The values of rules, by their recorded form.
 #[derive(Default)]
-pub(super) struct Named {
+pub(super) struct RuleValues {
     /// By key, then by hash.
     values: HashMap<String, HashMap<String, String>>,
     /// Keys with a wildcard pattern in a rule; a hash does not show whether the value matched it.
     formed: HashSet<String>,
 }
 
-impl Named {
+impl RuleValues {
     pub(super) fn of<'r>(rules: impl IntoIterator<Item = &'r Rules>) -> Self {
         let mut named = Self::default();
         let matchers = rules.into_iter().flat_map(Rules::declarations).flat_map(|(_, path, _)| path);
