@@ -1,16 +1,16 @@
-//! What is counted of those who were not let in, and of the files that say who is.
+//! Metrics of refused access and of the files with keys and tokens.
 
 use super::family::Family;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is counted of those who were not let in.
+/// Counters of refused access.
 #[derive(Debug, Default)]
 pub struct AccessMetrics {
-    /// Calls and requests with no key, a wrong one or a wrong token.
+    /// Calls and requests without a key, or with a wrong key or token.
     pub unauthenticated: AtomicU64,
-    /// Those with a key that does not open what was asked for.
+    /// Calls and requests whose key does not grant access to the domain or the port.
     pub denied: AtomicU64,
-    /// Files of keys and tokens that are not in force as they are.
+    /// Files of keys and tokens that could not be loaded.
     pub file_errors: AtomicU64,
 }
 

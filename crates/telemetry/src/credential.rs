@@ -1,12 +1,12 @@
-//! Which values open something by their looks, whatever their key is called. Envoy's `:path` brings a query along, a header
-//! may be a list of cookies, and an address may have a password in it. What nobody can read or guess (a long run of letters
-//! and digits, base64) is taken for one as well: whether `9f86d081884c7d65` is an order or a session only its owner knows. A
-//! UUID is not, since its standard (RFC 9562) says that it opens nothing. It is asked for every entry of every decision that is kept:
-//! most values are short or have none of the few bytes that are sought first, and of a long one only so much is read.
+//! Credential detection by value, independent of the key. Envoy's `:path` contains a query, a header may be a list of
+//! cookies, and a URL may contain a password. Unreadable text (a long run of letters and digits, base64) also counts as a
+//! credential, because `9f86d081884c7d65` may be an order or a session. A UUID does not, because its standard
+//! (RFC 9562) forbids its use as a credential. This runs for every entry of every recorded decision: most values are short
+//! or lack the few bytes that are searched first, and a long value is only read up to a bound.
 
 use crate::secret_name::{is_secret, is_short_secret};
 
-/// What stands before the credentials of `Authorization`: what IANA lists, but for words of every text, and what is common.
+/// Authentication schemes of `Authorization`: those that IANA lists, except common words, and other common ones.
 const SCHEMES: [&[u8]; 18] = [
     b"bearer",
     b"basic",
@@ -27,33 +27,33 @@ const SCHEMES: [&[u8]; 18] = [
     b"sharedkey",
     b"vapid",
 ];
-/// What JSON in base64 begins with: the head of a JWT, and mostly its body.
+/// Prefixes of JSON in base64: the header of a JWT, and usually its payload.
 const OBJECT: &[u8] = b"eyJ";
-/// The one of them that is no word of any text.
+/// The only prefix that does not occur in words.
 const BEARER: &[&[u8]] = &[b"bearer"];
-/// What ends a name, or comes before one, in a query, a fragment, a list of cookies and a path.
+/// Separators of names in a query, a fragment, a list of cookies and a path.
 const SEPARATORS: &[u8] = b"?&;#,/+ \t\n\r";
-/// As much of a value as is looked at: whatever a client sends, a decision waits no longer.
+/// Bytes of a value that are examined, which bounds the time of a decision.
 const LOOKED_AT: usize = 1 << 10;
-/// As much of a name: those of secrets are words.
+/// Bytes of a name that are examined: names of secrets are short.
 const LONGEST_NAME: usize = 64;
-/// So many letters and digits in one run are no word: as hex, the 64 bits that a session needs at least.
+/// A run of this many letters and digits is not a word: in hex it has the 64 bits that a session needs at least.
 const UNREADABLE: usize = 16;
-/// So many of base64 are no name either, though a `-` or a `_` parts them: 120 bits, of the 128 that tokens have.
+/// A base64 run of this length is not a name, even with a `-` or a `_` in it: 120 of the 128 bits of a token.
 const ENCODED: usize = 20;
-/// So often is `%25` taken for the `%` of another `%3D`: gateways encode what was encoded.
+/// How often `%25` is decoded again: gateways encode text that is encoded already.
 const ENCODINGS: usize = 3;
 
-/// Whether a value opens something, as a whole or by a part of it.
+/// Whether a value is or contains a credential.
 pub(super) fn is_credential(value: &str) -> bool {
     let value = value.as_bytes();
     let (looked_at, rest) = value.split_at_checked(LOOKED_AT).unwrap_or((value, &[]));
-    // What was not looked at may be one: nobody misses the text of something so long.
+    // The rest was not examined and may contain one; the text of such a long value is not needed.
     let may_be = |byte: &u8| b"=@%: \t\n\r".contains(byte) || byte.is_ascii_digit();
     rest.iter().any(may_be) || is_one(looked_at, ENCODINGS)
 }
 
-/// Whether a part of a value is called a PIN or its like, whose hash tells which it is to whoever hashes all that there are.
+/// Whether a part of a value is named like a PIN: the hash of such a value can be found by hashing all candidates.
 pub(super) fn has_short_secret(value: &str) -> bool {
     fn has_one(text: &[u8], encodings: usize) -> bool {
         any_named(text, |name, _| name.is_some_and(is_short_secret))
@@ -63,33 +63,33 @@ pub(super) fn has_short_secret(value: &str) -> bool {
     has_one(value.get(..LOOKED_AT).unwrap_or(value), ENCODINGS)
 }
 
-/// Whether a text is one, or what it stands for is: `%3D` is a `=` to whoever is asked, in an address within another or in a
-/// name that is to be overlooked.
+/// Whether a text or its decoded form is one: `%3D` stands for `=`, for example in a URL within a URL or in an obfuscated
+/// name.
 fn is_one(text: &[u8], encodings: usize) -> bool {
     if begins_as_one(text, &SCHEMES) || has_secret(text) || has_password(text) {
         return true;
     }
-    // The digits of a `%20` are not those of the word behind it.
+    // The digits of a `%20` do not belong to the following word.
     let is_encoded = encodings > 0 && text.contains(&b'%');
     if is_encoded { is_one(&decoded(text), encodings - 1) } else { is_unreadable(text) }
 }
 
-/// Whether a part of it is too long for a word or a number.
+/// Whether a run is too long for a word or a number.
 fn is_unreadable(text: &[u8]) -> bool {
-    let is_no_word = |run: &[u8]| {
+    let is_not_word = |run: &[u8]| {
         run.len() >= UNREADABLE
             && run.iter().any(u8::is_ascii_alphabetic)
             && (run.starts_with(OBJECT) || run.iter().any(u8::is_ascii_digit))
     };
     let is_of_url = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
     text.len() >= UNREADABLE
-        && (text.split(|byte| !byte.is_ascii_alphanumeric()).any(is_no_word)
+        && (text.split(|byte| !byte.is_ascii_alphanumeric()).any(is_not_word)
             || text.split(|byte| !is_of_url(byte)).any(is_encoded)
             || is_padded(text))
 }
 
-/// Whether a run is base64, and no words with a `-` or its like between them: `Order-Service-Production-EU-1` is read by people.
-/// Small letters alone are names, of pods say, and so are hex digits with a `-`.
+/// Whether a run is base64 and not words joined by a `-` or a `_`, such as `Order-Service-Production-EU-1`. Lowercase
+/// letters alone are names, for example of pods, and so are hex digits with a `-`.
 fn is_encoded(run: &[u8]) -> bool {
     let has = |is: fn(&u8) -> bool| run.iter().any(is);
     run.len() >= ENCODED
@@ -99,7 +99,7 @@ fn is_encoded(run: &[u8]) -> bool {
         && !run.split(|byte| !byte.is_ascii_alphanumeric()).all(is_word)
 }
 
-/// Whether letters of one case, but for the first, come before digits: `Service`, `EU`, `v2`, `7`, or nothing.
+/// Whether it is letters of one case, except the first, followed by digits: `Service`, `EU`, `v2`, `7` or empty.
 fn is_word(piece: &[u8]) -> bool {
     let letters = piece.iter().position(u8::is_ascii_digit).unwrap_or(piece.len());
     let (letters, number) = piece.split_at_checked(letters).unwrap_or((piece, &[]));
@@ -109,7 +109,7 @@ fn is_word(piece: &[u8]) -> bool {
     is_of_one_case && number.iter().all(u8::is_ascii_digit)
 }
 
-/// Whether all of it is base64 with `+` and `/`: by a `+` or the `=` at its end, since a `/` is in every path.
+/// Whether all of it is base64 with `+` and `/`: it needs a `+` or a final `=`, since every path has a `/`.
 fn is_padded(text: &[u8]) -> bool {
     let run = text.strip_suffix(b"=").unwrap_or(text);
     let run = run.strip_suffix(b"=").unwrap_or(run);
@@ -118,25 +118,25 @@ fn is_padded(text: &[u8]) -> bool {
     is_marked && !run.starts_with(b"/") && run.iter().all(is_of_it) && is_encoded(run)
 }
 
-/// Whether it begins as what `Authorization` has.
+/// Whether it begins with an authentication scheme.
 fn begins_as_one(value: &[u8], schemes: &[&[u8]]) -> bool {
     let value = value.trim_ascii_start();
     let value = value.strip_prefix(b"\"").unwrap_or(value);
     let has_scheme = |scheme: &&[u8]| {
         let rest =
             value.split_at_checked(scheme.len()).filter(|(first, _)| first.eq_ignore_ascii_case(scheme));
-        // A space of any kind, also as URLs have it.
+        // Any space, also in the encoding of URLs.
         rest.and_then(|(_, rest)| rest.first()).is_some_and(|byte| b" \t\n\r\x0b\x0c%+".contains(byte))
     };
     schemes.iter().any(has_scheme)
 }
 
-/// Whether a byte may have a credential behind it.
+/// Whether a credential may follow this byte.
 fn is_sought(byte: u8) -> bool {
     b"=@%:".contains(&byte) || SEPARATORS.contains(&byte)
 }
 
-/// Whether a `name=`, a `name:` or a `"name":` is that of a secret, or what follows one reads like a credential.
+/// Whether a `name=`, a `name:` or a `"name":` is the name of a secret, or is followed by a credential.
 fn has_secret(text: &[u8]) -> bool {
     has_key_in_query(text)
         || any_named(text, |name, behind| {
@@ -145,7 +145,7 @@ fn has_secret(text: &[u8]) -> bool {
         })
 }
 
-/// Whether a query has a `key=`: there it opens an API, and elsewhere it is any name.
+/// Whether a query contains `key=`, which is an API key there; elsewhere it is an ordinary name.
 fn has_key_in_query(text: &[u8]) -> bool {
     let is_one = |five: &[u8]| {
         let (first, rest) = five.split_first().unwrap_or((&0, &[]));
@@ -154,11 +154,11 @@ fn has_key_in_query(text: &[u8]) -> bool {
     text.windows(5).any(is_one)
 }
 
-/// Whether this is so anywhere, of the name that ends there, if one does, and of what stands behind.
+/// Whether this holds at any separator, for the name before it, if any, and the text after it.
 fn any_named(text: &[u8], is_so: impl Fn(Option<&[u8]>, &[u8]) -> bool) -> bool {
     let mut start = 0;
     for (at, byte) in text.iter().enumerate().filter(|(_, byte)| is_sought(**byte)) {
-        // No more of it than a beginning: however many there are, each byte is read so many times at most.
+        // Only a prefix: each byte is read a bounded number of times, independent of the number of separators.
         let behind = text.get(at + 1..text.len().min(at + LONGEST_NAME)).unwrap_or_default();
         let name =
             text.get(start.max(at.saturating_sub(LONGEST_NAME))..at).unwrap_or_default().trim_ascii_end();
@@ -168,7 +168,7 @@ fn any_named(text: &[u8], is_so: impl Fn(Option<&[u8]>, &[u8]) -> bool) -> bool 
         if is_so(is_named.then(|| unquoted(name)), behind) {
             return true;
         }
-        // In a list of cookies a space is one; in `"name" : 1` it is not, and secrets have names of one word.
+        // In a list of cookies a space is a separator; in `"name" : 1` it is not. Names of secrets have one word.
         if is_named || SEPARATORS.contains(byte) && !byte.is_ascii_whitespace() {
             start = at + 1;
         }
@@ -176,13 +176,13 @@ fn any_named(text: &[u8], is_so: impl Fn(Option<&[u8]>, &[u8]) -> bool) -> bool 
     false
 }
 
-/// Whether a colon between these ends a name, as in a header or in JSON: not one of an address, a port or a path.
+/// Whether a colon between these ends a name, as in a header or in JSON, and is not part of an address, a port or a path.
 fn is_spaced(name: &[u8], behind: &[u8]) -> bool {
     behind.first().is_some_and(|byte| b" \t\n\r\"'".contains(byte)) || unquoted(name).len() < name.len()
 }
 
-/// Whether one does with no space behind it: `password:hunter2`. It may be any colon, so that the word before it has to be a
-/// secret's name, and that of a host with its port (`token-service:8080`) or a part of a longer name (`urn:a:token:b`) is not.
+/// Whether a colon without a following space ends the name of a secret: `password:hunter2`. The whole word before it must be
+/// such a name; a host with a port (`token-service:8080`) or a part of a longer name (`urn:a:token:b`) does not count.
 fn is_close(name: &[u8], behind: &[u8]) -> bool {
     let word = name.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
     let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -191,22 +191,22 @@ fn is_close(name: &[u8], behind: &[u8]) -> bool {
     !behind.is_empty()
         && !word.contains(&b':')
         && is_secret(word)
-        // A PIN has as many digits as a port.
+        // A PIN can have as many digits as a port.
         && (!is_port || is_short_secret(word))
 }
 
-/// A name without the quotation mark that ends it.
+/// Removes the closing quotation mark of a name.
 fn unquoted(name: &[u8]) -> &[u8] {
     name.strip_suffix(b"\"").or_else(|| name.strip_suffix(b"'")).unwrap_or(name)
 }
 
-/// Whether there is an address with a user and a password in it: `https://user:password@host/`.
+/// Whether the text contains a URL with a user and a password: `https://user:password@host/`.
 fn has_password(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(at) = rest.windows(3).position(|three| three == b"://") {
         rest = rest.get(at + 3..).unwrap_or_default();
         let host = rest.split(|byte| b"/?# \t".contains(byte)).next().unwrap_or_default();
-        // The last one: a password may have another.
+        // The last `@`: a password may contain another one.
         let user = host.iter().rposition(|byte| *byte == b'@').and_then(|end| host.get(..end));
         let colon = user.and_then(|user| user.iter().position(|byte| *byte == b':'));
         if colon.zip(user).is_some_and(|(colon, user)| colon + 1 < user.len()) {
@@ -216,7 +216,7 @@ fn has_password(text: &[u8]) -> bool {
     false
 }
 
-/// What `%5F` and its like stand for, in their places.
+/// Decodes percent-encoded characters.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
     let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
@@ -238,9 +238,9 @@ mod tests {
 
     const JWT: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 
-    // Seen failing on: names of keys alone.
+    // Fails when only the names of keys are examined.
     #[test]
-    fn a_value_that_begins_like_a_credential_is_one() {
+    fn value_that_starts_like_credential_is_redacted() {
         let (encrypted, endless) =
             ("eyJhbGciOiJSU0EifQ.QR1Owv2ug2Wy.AxY8.5eym8.XFB", format!("eyJ{}", "A".repeat(9_000)));
         for secret in [
@@ -295,10 +295,10 @@ mod tests {
         }
     }
 
-    // Seen failing on: names and beginnings alone, runs that a `-` or a `_` does not end, letters or digits by themselves; base64
-    // that a `-`, a `_`, a `+` or a `/` ends; words with a `-` between them taken for it.
+    // Fails when only names and prefixes are examined, when a `-` or a `_` does not end a run, when letters or digits alone
+    // count, when a `-`, a `_`, a `+` or a `/` ends base64, or when words joined by a `-` count as base64.
     #[test]
-    fn a_run_that_nobody_can_read_is_one_and_names_numbers_and_uuids_are_none() {
+    fn random_run_is_credential_but_name_number_and_uuid_are_not() {
         let far = format!("/{}{}", "a".repeat(LOOKED_AT), "9f86d081884c7d65");
         for secret in [
             "9f86d081884c7d65",
@@ -341,11 +341,11 @@ mod tests {
         }
     }
 
-    // Seen failing on: runs that a `-` or a `_` ends (73 %).
+    // Fails when a `-` or a `_` ends a run (73 %).
     #[test]
-    fn of_random_tokens_of_128_bits_at_least_97_in_100_are_taken_for_one() {
+    fn random_128_bit_tokens_are_detected_in_97_of_100_cases() {
         let draws = 10_000_u32;
-        // The last: 40 letters without a `=`, as secrets of clouds are.
+        // The last alphabet: 40 letters without a `=`, as in secrets of cloud providers.
         for (encoding, bytes, least) in
             [(&URL_SAFE_NO_PAD, 16, 970), (&STANDARD, 16, 965), (&STANDARD, 30, 985)]
         {
@@ -359,10 +359,10 @@ mod tests {
         }
     }
 
-    // Seen failing on: how it begins alone; nothing decoded; no look at addresses, at what stands behind a name, or past the
-    // bound; names that no separator ends; a user without a password.
+    // Fails when only the prefix is examined, when text is not decoded, when URLs, text after a name or text past the bound
+    // is ignored, when names without a separator count, or when a user without a password counts.
     #[test]
-    fn a_value_with_a_credential_in_it_is_one() {
+    fn value_that_contains_credential_is_redacted() {
         let within = format!("/cb?state=x&h={JWT}");
         let long_name = format!("/cb?{}_token=x", "a".repeat(500));
         let far = format!("/{}?access_token=x", "a".repeat(3_000));
@@ -454,9 +454,9 @@ mod tests {
         }
     }
 
-    // Seen failing on: a colon that ends a name only with a space or a quotation mark behind it; any colon taken for one.
+    // Fails when a colon ends a name only before a space or a quotation mark, or when every colon does.
     #[test]
-    fn a_colon_behind_the_name_of_a_secret_ends_it_and_that_of_a_path_a_port_or_an_address_does_not() {
+    fn colon_ends_secret_name_but_not_path_port_or_address() {
         for secret in [
             "password:x",
             "authorization:x",

@@ -1,19 +1,19 @@
-//! Metrics as they are read: families of series, made of the counters when somebody asks. Two writers know them, that
-//! of Prometheus' text and that of OTLP, so that both tell the same.
+//! Metric families: series built from the counters on demand. The writers of the Prometheus text and of OTLP use the
+//! same families, so both export the same values.
 
 use hivemind_core::Timestamp;
 
 /// All series of one name.
 #[derive(Clone, Debug)]
 pub struct Family {
-    /// With dots where the design has them; Prometheus' text has `_` for each.
+    /// May contain dots, which the Prometheus text replaces by `_`.
     pub name: String,
     pub help: &'static str,
-    /// As UCUM writes it; empty where things are counted.
+    /// UCUM unit; empty for plain counts.
     pub unit: &'static str,
     pub kind: MetricType,
-    /// Whether a label may have a text that a request brought, as the reference's names may. Those are told to who
-    /// asks for them in the reference's way, and sent to nobody.
+    /// Whether a label may contain text of a request, as names of the reference service do. Such families are
+    /// available to Prometheus only and never sent by OTLP.
     pub is_of_requests: bool,
     pub series: Vec<Series>,
 }
@@ -40,7 +40,7 @@ impl MetricType {
 pub struct Series {
     pub labels: Vec<(&'static str, String)>,
     pub value: MetricValue,
-    /// Since when it is counted; none: since the process was started.
+    /// Start of the count; `None`: the start of the process.
     pub since: Option<Timestamp>,
 }
 
@@ -54,9 +54,9 @@ pub enum MetricValue {
 /// A histogram.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    /// The upper edge of each bucket but the last, which has none.
+    /// Upper bound of each bucket except the last, which has none.
     pub edges: Vec<f64>,
-    /// How many are in each bucket, without those before it.
+    /// Count of each bucket; not cumulative.
     pub buckets: Vec<u64>,
     pub sum: f64,
 }
@@ -93,12 +93,12 @@ impl Family {
         Self { is_of_requests: true, ..self }
     }
 
-    /// With a series that has no labels.
+    /// Adds a series without labels.
     pub fn plain(self, value: u64) -> Self {
         self.with([], value)
     }
 
-    /// With a series that has these labels.
+    /// Adds a series with these labels.
     pub fn with<const N: usize>(mut self, labels: [(&'static str, &str); N], value: u64) -> Self {
         let value = match self.kind {
             MetricType::Counter => MetricValue::Count(value),
@@ -119,8 +119,8 @@ impl Family {
     }
 }
 
-/// A count as a level; past 2^53 its last digits go, which no count here reaches.
-#[expect(clippy::cast_precision_loss, reason = "levels are read as floating-point numbers by everybody")]
+/// A count as a gauge value; exact up to 2^53, which no count here reaches.
+#[expect(clippy::cast_precision_loss, reason = "Prometheus and OTLP read gauges as floating-point numbers")]
 pub(crate) fn as_level(count: u64) -> f64 {
     count as f64
 }

@@ -1,4 +1,4 @@
-//! Everything that is counted, read at once.
+//! All instruments of the service, read as one snapshot.
 
 use super::family::Family;
 use super::shared_store_metrics::SharedStoreMetrics;
@@ -7,7 +7,7 @@ use crate::mesh_metrics::MeshMetrics;
 use hivemind_core::store::Occupancy;
 use std::sync::Arc;
 
-/// What is counted by those who keep the counters, read at once.
+/// A snapshot of the counters that other components own.
 #[derive(Debug)]
 pub struct BackendMetrics {
     pub occupancy: Occupancy,
@@ -15,16 +15,16 @@ pub struct BackendMetrics {
     pub mesh: MeshMetrics,
 }
 
-/// Everything that is counted.
+/// All instruments.
 #[derive(Clone)]
 pub struct Instruments {
     pub stats: Arc<Stats>,
-    /// Reads what the storage and the mesh count.
+    /// Reads the counters of the storage and the mesh.
     pub backend: Arc<dyn Fn() -> BackendMetrics + Send + Sync>,
 }
 
 impl Instruments {
-    /// As it is now.
+    /// The present values.
     pub fn families(&self) -> Vec<Family> {
         let BackendMetrics { occupancy, store, mesh } = (self.backend)();
         families(&self.stats, occupancy, &store, &mesh)
@@ -55,12 +55,12 @@ mod tests {
 
     const PAGE: &str = include_str!("../../../docs/reference/metrics.md");
 
-    /// Every family, each with a series of every name that its labels can have.
+    /// Every family, with a series for each label name.
     fn all() -> Vec<Family> {
         let stats = Stats::default();
         let keys = vec!["tenant".to_owned(), "path".to_owned()];
         let rule = stats.rules.of_rule(&StatName::new("d", keys));
-        stats.rules.domain_not_found("nobody's");
+        stats.rules.domain_not_found("unknown");
         let now = Timestamp::from_millis(1);
         let domain = stats.series.domain("d", now);
         let key = stats.series.key("d", ["path"].into_iter(), now);
@@ -77,7 +77,7 @@ mod tests {
         families
     }
 
-    /// Name, type and labels as a row of the page has them. A label that only some series have comes after the others.
+    /// Name, type and labels as in a row of the page. Labels of only some series come last.
     fn row(family: &Family) -> String {
         let mut labels: Vec<&str> = Vec::new();
         for (name, _) in family.series.iter().flat_map(|series| &series.labels) {
@@ -91,10 +91,10 @@ mod tests {
             .to_owned()
     }
 
-    // Seen failing on: a row left out, one of a metric that is not there, `gauge` for a counter, `peer` for `peer_id`, two
-    // labels in another order, and a label of a metric that has none.
+    // Fails when a row is missing or describes an unknown metric, when a counter is a `gauge`, for `peer` instead of
+    // `peer_id`, for labels in another order, and for a label of a metric without labels.
     #[test]
-    fn every_metric_is_on_the_operators_page_with_its_type_and_labels_and_no_other() {
+    fn metrics_page_lists_each_metric_with_type_and_labels() {
         let all = all();
         let lacking: Vec<&str> =
             all.iter().filter(|family| family.series.is_empty()).map(|family| family.name.as_str()).collect();

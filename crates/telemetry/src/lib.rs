@@ -1,4 +1,4 @@
-//! What the service tells about itself: one set of counters, read as families, which Prometheus fetches and OTLP sends.
+//! Telemetry: metrics for Prometheus and OTLP from one set of counters, traces, logs and redaction.
 
 #![expect(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "an internal crate")]
 

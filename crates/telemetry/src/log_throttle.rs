@@ -1,4 +1,4 @@
-//! What may happen thousands of times in a second is told once a minute.
+//! Log throttle: an event that may occur thousands of times in a second is logged once a minute.
 
 use hivemind_core::Timestamp;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const BETWEEN: Duration = Duration::from_secs(60);
 
-/// When something is next worth a word, and how often it has happened since the last one.
+/// The time of the next log line, and the number of events since the last one.
 #[derive(Debug, Default)]
 pub struct LogThrottle {
     next: AtomicU64,
@@ -18,7 +18,7 @@ impl LogThrottle {
         Self { next: AtomicU64::new(0), since: AtomicU64::new(0) }
     }
 
-    /// It happened. Gives how many times it has since it was last told, where it is to be told now.
+    /// Records an event. Returns the number of events since the last line if a line is due.
     pub fn record(&self, now: Timestamp) -> Option<u64> {
         self.since.fetch_add(1, Ordering::Relaxed);
         let (next, order) = (self.next.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -32,14 +32,14 @@ impl LogThrottle {
 mod tests {
     use super::*;
 
-    // Seen failing on: told each time; told once for ever.
+    // Fails when each event is logged, or only the first one ever.
     #[test]
-    fn what_happens_often_is_told_at_first_and_then_once_a_minute_with_its_number() {
+    fn frequent_event_is_logged_first_and_then_once_per_minute() {
         let log_throttle = LogThrottle::new();
-        for (second, told) in
+        for (second, logged) in
             [(1, Some(1)), (1, None), (30, None), (60, None), (61, Some(4)), (62, None), (300, Some(2))]
         {
-            assert_eq!(log_throttle.record(Timestamp::from_millis(second * 1_000)), told, "at {second} s");
+            assert_eq!(log_throttle.record(Timestamp::from_millis(second * 1_000)), logged, "at {second} s");
         }
     }
 }

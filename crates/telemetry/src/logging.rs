@@ -1,5 +1,5 @@
-//! The log: on standard error, text for people and JSON for machines. How loud it is, and which decisions it tells, can be
-//! changed while it runs: by the configuration's file and by the admin port, of which the last one to speak holds.
+//! Logging to standard error, as text or JSON. The configuration file and the admin port can change the levels and
+//! the logged decisions at run time; the latest change applies.
 
 mod decisions;
 mod line_budget;
@@ -19,18 +19,18 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Of lines that say who wrote what by the admin API.
+/// Target of the audit lines of the admin API.
 pub const AUDIT: &str = "hivemind::audit";
 
-/// `logs_refusals` says whether refusals of HTTP requests are told here, and not in a log of their own.
+/// `logs_refusals`: whether refusals of HTTP requests are logged here and not in a separate log.
 pub fn start(log: &LogSettings, logs_refusals: bool) -> Arc<RunningLog> {
     let json = match log.format {
         LogFormat::Json => true,
         LogFormat::Text => false,
         LogFormat::Auto => !std::io::stderr().is_terminal(),
     };
-    // A line that cannot be written is lost. To say so it would be written to standard error, by a macro
-    // that panics where nobody reads that any more: the process would end with its log's reader.
+    // A line that cannot be written is lost. Reporting the error would write to standard error with a macro that
+    // panics after the reader has closed it, and the process would end with the reader of its log.
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(false)
@@ -42,7 +42,7 @@ pub fn start(log: &LogSettings, logs_refusals: bool) -> Arc<RunningLog> {
     } else {
         registry.with(lines).init();
     }
-    // A panic ends a call or a task, and not the process: whoever reads the log has to find it there.
+    // A panic ends a call or a task and not the process, so it must be in the log.
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     let levels = Mutex::new(Reloadable { file: log.levels.clone(), active: log.levels.clone() });
     let lines = Mutex::new(Reloadable { file: log.decisions.clone(), active: log.decisions.clone() });
@@ -50,7 +50,7 @@ pub fn start(log: &LogSettings, logs_refusals: bool) -> Arc<RunningLog> {
     Arc::new(RunningLog { handle, logs_refusals, levels, lines, decisions })
 }
 
-/// The log as it runs.
+/// The active log.
 pub struct RunningLog {
     handle: Handle<Targets, Registry>,
     logs_refusals: bool,
@@ -59,16 +59,16 @@ pub struct RunningLog {
     decisions: Arc<DecisionLog>,
 }
 
-/// What was said of something, and by whom.
+/// A setting that the file and the admin port can change.
 struct Reloadable<T> {
-    /// By the file, when it was last read.
+    /// The value in the file when it was last read.
     file: T,
-    /// By whoever spoke last.
+    /// The value of the latest change.
     active: T,
 }
 
 impl<T: Clone + PartialEq> Reloadable<T> {
-    /// What a file that was read again asks for, if that is not what it asked for before.
+    /// Returns the value of a reloaded file if the file changed it.
     fn follow(&mut self, file: &T) -> Option<T> {
         if self.file == *file {
             return None;
@@ -79,7 +79,7 @@ impl<T: Clone + PartialEq> Reloadable<T> {
     }
 }
 
-/// What somebody at the admin port wants to be other; none: as it is.
+/// A change by the admin port; `None`: no change.
 #[derive(Debug, Default, PartialEq)]
 pub struct LogChange {
     pub level: Option<LogLevel>,
@@ -89,7 +89,7 @@ pub struct LogChange {
     pub per_second: Option<std::num::NonZeroU32>,
 }
 
-/// As the audit's line has it.
+/// Format of the audit line.
 impl std::fmt::Display for LogChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let modules = self.modules.iter().flatten();
@@ -107,7 +107,7 @@ impl std::fmt::Display for LogChange {
 }
 
 impl RunningLog {
-    /// What is in force.
+    /// The active settings.
     pub fn now(&self) -> (LogLevels, DecisionLogSettings) {
         let levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,7 +118,7 @@ impl RunningLog {
         &self.decisions
     }
 
-    /// The file was read again: what it says other than before is in force from here on.
+    /// Applies the settings that a reloaded file changed.
     pub fn reload(&self, file: &LogSettings) {
         let levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner).follow(&file.levels);
         if let Some(levels) = levels {
@@ -130,7 +130,7 @@ impl RunningLog {
         }
     }
 
-    /// Somebody at the admin port wants it other, until the file says something new or the process ends.
+    /// Applies a change by the admin port, until the file changes or the process ends.
     pub fn change(&self, change: LogChange) {
         // Logged before it applies, so that a change that silences the log is in it.
         tracing::warn!(
@@ -157,7 +157,7 @@ impl RunningLog {
     }
 
     fn filter(&self, levels: &LogLevels) {
-        // It fails only where nothing is logged any more.
+        // Fails only after the subscriber was dropped.
         let _ = self.handle.reload(sources(levels, self.logs_refusals));
     }
 }
@@ -173,14 +173,14 @@ fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-/// Who may say how much. What a module is told itself goes before all that is usual.
+/// Levels by module. The configured level of a module overrides the defaults.
 fn sources(levels: &LogLevels, logs_refusals: bool) -> Targets {
     let level = filter(levels.level);
-    // h2 warns of each frame that nobody should send, so that any client could fill the log and,
-    // where nobody reads it fast enough, stop the service. Whoever looks for such clients asks for more.
+    // h2 logs a warning for each invalid frame, so any client could fill the log and block the service behind a slow
+    // reader. Operators who look for such clients set a level for h2.
     let of_h2 = if level >= LevelFilter::DEBUG { level } else { level.min(LevelFilter::ERROR) };
     let of_refusals = if logs_refusals { level } else { LevelFilter::OFF };
-    // Whoever asks for decisions gets them, also where little else is told.
+    // Configured decisions are logged even if the level is high.
     let of_decisions = if level == LevelFilter::OFF { level } else { level.max(LevelFilter::INFO) };
     Targets::new()
         .with_default(level)
@@ -188,7 +188,7 @@ fn sources(levels: &LogLevels, logs_refusals: bool) -> Targets {
         .with_target(hivemind_tower::RefusalLog::TARGET, of_refusals)
         .with_target(decisions::TARGET, of_decisions)
         .with_targets(levels.modules.iter().map(|(module, level)| (module.clone(), filter(*level))))
-        // The last word: who silences the log, and what is done after that, has to be in it.
+        // Last, so that no level disables audit lines: the change that silences the log is itself audited.
         .with_target(AUDIT, LevelFilter::INFO)
 }
 
@@ -203,41 +203,44 @@ mod tests {
     }
 
     #[test]
-    fn each_module_is_as_loud_as_it_is_told_and_h2_quieter_than_the_rest_unless_told() {
+    fn module_level_overrides_default_and_h2_is_quieter() {
         let usual = sources(&levels(LogLevel::Info, &[]), true);
         assert!(
             usual.would_enable("hivemind", &Level::INFO) && !usual.would_enable("hivemind", &Level::DEBUG)
         );
         assert!(usual.would_enable("h2::proto", &Level::ERROR) && !usual.would_enable("h2", &Level::WARN));
-        let told =
+        let modules =
             [("hivemind_mesh", LogLevel::Trace), ("h2", LogLevel::Warn), ("hivemind::reload", LogLevel::Off)];
-        let told = sources(&levels(LogLevel::Error, &told), true);
-        assert!(told.would_enable("hivemind_mesh_net::session", &Level::TRACE));
-        assert!(told.would_enable("h2::proto", &Level::WARN) && !told.would_enable("h2", &Level::INFO));
-        assert!(!told.would_enable("hivemind::reload", &Level::ERROR));
-        assert!(!told.would_enable("hivemind::app", &Level::WARN));
+        let configured = sources(&levels(LogLevel::Error, &modules), true);
+        assert!(configured.would_enable("hivemind_mesh_net::session", &Level::TRACE));
+        assert!(
+            configured.would_enable("h2::proto", &Level::WARN)
+                && !configured.would_enable("h2", &Level::INFO)
+        );
+        assert!(!configured.would_enable("hivemind::reload", &Level::ERROR));
+        assert!(!configured.would_enable("hivemind::app", &Level::WARN));
         let loud = sources(&levels(LogLevel::Trace, &[]), true);
         assert!(loud.would_enable("h2", &Level::TRACE));
     }
 
     #[test]
-    fn decisions_are_told_whatever_the_level_unless_nothing_is_and_refusals_only_where_nobody_else_does() {
-        for (level, told) in [(LogLevel::Error, true), (LogLevel::Trace, true), (LogLevel::Off, false)] {
+    fn decisions_are_logged_at_every_level_except_off() {
+        for (level, is_logged) in [(LogLevel::Error, true), (LogLevel::Trace, true), (LogLevel::Off, false)] {
             assert_eq!(
                 sources(&levels(level, &[]), true).would_enable(decisions::TARGET, &Level::INFO),
-                told
+                is_logged
             );
         }
         let refusals = hivemind_tower::RefusalLog::TARGET;
-        for tells in [true, false] {
-            let sources = sources(&levels(LogLevel::Info, &[]), tells);
-            assert_eq!(sources.would_enable(refusals, &Level::INFO), tells);
+        for logs_refusals in [true, false] {
+            let sources = sources(&levels(LogLevel::Info, &[]), logs_refusals);
+            assert_eq!(sources.would_enable(refusals, &Level::INFO), logs_refusals);
         }
     }
 
-    // Seen failing on: a line like any other, which `warn`, `off` and a level of its own silence.
+    // Fails when audit lines have a normal target, which `warn`, `off` and a module level silence.
     #[test]
-    fn no_level_silences_who_wrote_what() {
+    fn audit_lines_are_logged_at_every_level() {
         for modules in [&[][..], &[(AUDIT, LogLevel::Off)], &[("hivemind", LogLevel::Error)]] {
             let sources = sources(&levels(LogLevel::Off, modules), true);
             assert!(sources.would_enable(AUDIT, &Level::INFO), "{modules:?}");
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_speaks_only_where_it_says_something_new() {
+    fn reloaded_file_applies_only_what_it_changed() {
         let mut spoken = Reloadable { file: 1, active: 7 };
         assert_eq!((spoken.follow(&1), spoken.active), (None, 7));
         assert_eq!((spoken.follow(&2), spoken.active), (Some(2), 2));

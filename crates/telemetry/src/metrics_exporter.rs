@@ -1,4 +1,4 @@
-//! Sends all metrics every so often, and once more at the end.
+//! Metrics exporter: sends all metrics at an interval, and once more at the end.
 
 mod metrics;
 
@@ -22,7 +22,7 @@ pub struct MetricsExporter {
 }
 
 impl MetricsExporter {
-    /// Until told to stop; what was counted since the last message is sent then.
+    /// Sends until it is stopped, and then the counts since the last message.
     pub async fn run(mut self, mut stopped: watch::Receiver<bool>) {
         let ended = self.repeat(&mut stopped);
         ended.await;
@@ -31,11 +31,11 @@ impl MetricsExporter {
 
     async fn repeat(&mut self, stopped: &mut watch::Receiver<bool>) {
         let mut stop = pin!(async {
-            let _ = stopped.wait_for(|stopped| *stopped).await; // A sender that is gone has stopped everything too.
+            let _ = stopped.wait_for(|stopped| *stopped).await; // A dropped sender stops it, too.
         });
         let mut ticks = interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first tick is at once, when there is nothing to tell yet.
+        // The first tick fires immediately, before there is anything to send.
         ticks.reset();
         loop {
             let turn = async {
@@ -43,7 +43,7 @@ impl MetricsExporter {
                 self.send().await;
                 let _ = timeout(self.sender.pause(), pending::<()>()).await;
             };
-            // Whatever it waits for: the last message is sent anew.
+            // The current attempt is dropped, because a last message follows.
             tokio::select! { biased;
                 () = &mut stop => return,
                 () = turn => {}
@@ -55,7 +55,7 @@ impl MetricsExporter {
         let now = SystemClock.now();
         let families = self.instruments.families();
         let message = metrics::message(&families, &self.resource, self.instruments.stats.started, now);
-        // What becomes of it is told by the sender; the next message has all of this one.
+        // The sender logs the result; the next message contains the same counters.
         let _ = self.sender.send(&message).await;
     }
 }

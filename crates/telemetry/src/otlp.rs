@@ -1,8 +1,8 @@
-//! OTLP: how metrics and traces leave for a receiver. A message is sent by one call of gRPC or by one POST, over a
-//! connection that is kept; whoever sends decides what of it is worth sending again.
+//! OTLP: export of metrics and traces to a receiver. A message is one gRPC call or one POST over a persistent
+//! connection; each exporter decides what it sends again.
 //!
-//! Nothing here is on the way of a request: one task for each signal sends, holds one message at a time, and waits
-//! longer each time that a receiver fails.
+//! Requests never wait for an export: one task per signal sends one message at a time, and backs off while the
+//! receiver fails.
 
 mod back_off;
 mod connection;

@@ -1,9 +1,9 @@
-//! The last decisions, for operators: who was asked for, by which frontend, and what became of it. A fixed number of bytes,
-//! taken at the start; the oldest make room for the newest.
+//! Decision ring: the last decisions for operators, with client, frontend and result. It has a fixed number of bytes,
+//! allocated at the start; new decisions replace the oldest.
 //!
-//! Nobody waits here: each thread writes to a shard of its own as long as there are enough, and whoever finds its shard
-//! taken, by a reader say, leaves its decision out and is counted. Nothing is allocated for a decision, but for what is read
-//! of a value with a `%` in it, and for the hash of one that opens something.
+//! No thread waits: each one writes to its own shard while there are enough shards. If its shard is locked, for example
+//! by a reader, the decision is omitted and counted. A decision allocates nothing, except to decode a value with a `%`
+//! and to hash a credential.
 
 mod arena;
 mod record;
@@ -19,9 +19,9 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What a decision takes in the mean, its texts included; those that take more leave room for fewer.
+/// Average bytes of a decision with its texts; longer decisions reduce the number that fit.
 const BYTES_EACH: usize = 420;
-/// More threads than these share.
+/// Number of shards; additional threads share them.
 const MOST_SHARDS: usize = 8;
 
 /// The last decisions.
@@ -30,7 +30,7 @@ pub struct DecisionRing {
     shards: Box<[RingShard]>,
 }
 
-/// On a cache line of its own: what one thread writes, no other reads.
+/// On its own cache line, because each thread writes to its own shard.
 #[derive(Debug)]
 #[repr(align(128))]
 struct RingShard {
@@ -41,9 +41,9 @@ struct RingShard {
 #[derive(Debug)]
 struct Records {
     arena: Arena,
-    /// A record is written here first: only then is it known how long it is.
+    /// Buffer of a record, whose length is known only after encoding.
     draft: Vec<u8>,
-    /// How many there ever were.
+    /// Number of all decisions so far.
     count: u64,
 }
 
@@ -51,7 +51,7 @@ thread_local! {
     static THREAD_NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// The number of this thread among all that ever decided.
+/// The number of this thread.
 fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let known = THREAD_NUMBER.try_with(|thread_number| {
@@ -63,7 +63,7 @@ fn thread_number() -> usize {
 }
 
 impl DecisionRing {
-    /// With room for so many; 0: none are kept.
+    /// A ring for about `most` decisions; 0: none are stored.
     pub fn new(most: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Self::with_shards(most, cores.min(MOST_SHARDS))
@@ -74,7 +74,7 @@ impl DecisionRing {
             return Self::default();
         }
         let each = most.div_ceil(shards);
-        // One that is as long as can be has room in any case.
+        // A record of maximum length always fits.
         let bytes = each.saturating_mul(BYTES_EACH).max(record::LONGEST);
         let shard = |_| {
             let records = Records { arena: Arena::new(each, bytes), draft: Vec::new(), count: 0 };
@@ -87,7 +87,7 @@ impl DecisionRing {
         !self.shards.is_empty()
     }
 
-    /// Writes a decision down.
+    /// Records a decision.
     #[inline]
     pub fn record<'p>(
         &self,
@@ -99,7 +99,7 @@ impl DecisionRing {
         }
     }
 
-    /// As the thread of this number.
+    /// Records as the thread with this number.
     pub fn write<'p>(
         &self,
         thread_number: usize,
@@ -118,7 +118,7 @@ impl DecisionRing {
         *count += 1;
     }
 
-    /// All that are there, copied: whoever decides waits for nobody, so nobody reads for long.
+    /// Copies the ring: a short lock per shard, because decisions are omitted while it is held.
     pub fn snapshot(&self) -> Snapshot {
         let copied =
             |shard: &RingShard| shard.records.lock().unwrap_or_else(PoisonError::into_inner).arena.snapshot();
@@ -130,16 +130,16 @@ impl DecisionRing {
     }
 }
 
-/// The ring at a moment.
+/// A snapshot of the ring.
 #[derive(Debug)]
 pub struct Snapshot {
     shards: Vec<ArenaCopy>,
-    /// How many were left out since the start.
+    /// Number of omitted decisions since the start.
     pub missed: u64,
 }
 
 impl Snapshot {
-    /// All of them, the newest first.
+    /// All decisions, newest first.
     pub fn newest_first(&self) -> Vec<RecordRef<'_>> {
         let width = self.shards.len() as u64;
         let of_shard = |(shard, copied)| {
@@ -154,7 +154,7 @@ impl Snapshot {
         all
     }
 
-    /// From when on nothing has made room for others yet: before that, some threads' decisions are here, and some are not.
+    /// The time since which all decisions are present; before it, some shards have dropped theirs.
     pub fn whole_since(&self) -> Timestamp {
         let oldest = |copied: &ArenaCopy| {
             let times = copied.records().filter_map(|record| Some(record::begin(record)?.1));
@@ -164,12 +164,12 @@ impl Snapshot {
     }
 }
 
-/// A decision that is there, not read yet.
+/// A decision that is not decoded yet.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordRef<'s> {
     pub at: Timestamp,
     pub id: u64,
-    /// Where it was written: what stands in one is in the order of its decisions.
+    /// Its shard, in which decisions are in order.
     pub shard: u64,
     record: &'s [u8],
 }

@@ -1,5 +1,5 @@
-//! The reference service's counters, by rule. The number of names is bounded: past
-//! it, hits are counted under `other`, where they can be seen.
+//! Statistics of rules, as the reference rate limit service counts them. The number of names is bounded; further hits
+//! are counted under `other`.
 
 use super::family::{Family, MetricValue};
 use std::collections::{BTreeMap, HashMap};
@@ -7,13 +7,13 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// More names than this come from clients, not from rules.
+/// Most names; more of them come from clients, not from rules.
 const MOST_NAMES: usize = 1_000;
 
-/// A name longer than this comes from a client, too; so many long ones would fill the memory.
+/// Longest name; longer ones come from clients and could fill the memory.
 const LONGEST_NAME: usize = 200;
 
-/// Whom hits are counted under: a domain, and a part for each level of the rule.
+/// The name of a counter: a domain, and a part for each level of the rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StatName {
     pub domain: String,
@@ -21,13 +21,13 @@ pub struct StatName {
 }
 
 impl StatName {
-    /// As the reference writes names: nothing that a statistics line separates by, and no dots in an address.
+    /// The name in the form of the reference service: without separators of statistics lines and dots of addresses.
     pub fn new(domain: &str, parts: Vec<String>) -> Self {
         let parts = parts.into_iter().map(|part| without_dots_in_addresses(&part.replace([':', '|'], "_")));
         Self { domain: domain.to_owned(), parts: parts.collect() }
     }
 
-    /// The reference's labels: the domain, the first level, and all others in one.
+    /// Labels of the reference service: the domain, the first level, and the other levels joined.
     fn labels(&self) -> Labels {
         let (first, rest) =
             self.parts.split_first().map_or((None, &[][..]), |(first, rest)| (Some(first), rest));
@@ -60,12 +60,12 @@ fn without_dots_in_addresses(text: &str) -> String {
     written + rest
 }
 
-/// What one charge was, as far as statistics care.
+/// The parts of a charge that statistics need.
 #[derive(Clone, Copy, Debug)]
 pub struct ChargeOutcome {
     pub hits: u64,
     pub limit: u64,
-    /// What was left before it.
+    /// Remaining hits before the charge.
     pub available: u64,
     pub refused: bool,
     pub shadow: bool,
@@ -83,13 +83,13 @@ pub struct RuleCounters {
 }
 
 impl RuleCounters {
-    /// Counts hits that were given back.
+    /// Counts refunded hits.
     pub fn refund(&self, hits: u64) {
         add(&self.total_negative_hits, hits);
     }
 
-    /// Counts a charge as the reference does: hits past the limit are over, hits
-    /// between `near_limit_ratio` of it and the limit are near.
+    /// Counts a charge like the reference service: hits past the limit are over, hits
+    /// between `near_limit_ratio` of the limit and the limit are near.
     pub fn count(&self, charged: ChargeOutcome, near_limit_ratio: f32) {
         let ChargeOutcome { hits, limit, available, refused, shadow } = charged;
         let near = near_limit(limit, near_limit_ratio);
@@ -112,7 +112,7 @@ impl RuleCounters {
     }
 }
 
-/// In the reference's own precision, so that the metrics agree.
+/// In the precision of the reference service, so that the metrics agree.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -125,12 +125,12 @@ fn near_limit(limit: u64, ratio: f32) -> u64 {
 
 fn add(counter: &AtomicU64, amount: u64) {
     if amount > 0 {
-        // No sum of such amounts wraps round in a lifetime, whatever a request claims to cost.
+        // Clamped, so that no sum of costs overflows.
         counter.fetch_add(amount.min(1 << 40), Ordering::Relaxed);
     }
 }
 
-/// The counters of all names, and of the domains that have no rules.
+/// The counters of all names, and of domains without rules.
 #[derive(Debug, Default)]
 pub struct RuleStats {
     by_rule: RwLock<HashMap<StatName, Arc<RuleCounters>>>,
@@ -151,19 +151,19 @@ const BY_RULE: [(&str, &str, Field); 6] = [
 ];
 
 impl RuleStats {
-    /// The counters of a name that a rule fixes. There are as many as there are rules.
+    /// The counters of a name that depends only on a rule; their number is bounded by the rules.
     pub fn of_rule(&self, name: &StatName) -> Arc<RuleCounters> {
         let mut by_rule = self.by_rule.write().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(by_rule.entry(name.clone()).or_default())
     }
 
-    /// Drops the names of rules that are gone: those that nobody counts in any more.
+    /// Drops the names of removed rules, whose counters have no other user.
     pub fn drop_unused(&self) {
         let mut by_rule = self.by_rule.write().unwrap_or_else(PoisonError::into_inner);
         by_rule.retain(|_, counters| Arc::strong_count(counters) > 1);
     }
 
-    /// The counters of a name that depends on the request; those of `other` once there are too many.
+    /// The counters of a name that depends on the request; `other` when there are too many.
     pub fn of_request(&self, name: &StatName) -> Arc<RuleCounters> {
         let by_request = self.by_request.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(counters) = by_request.get(name) {
@@ -174,7 +174,7 @@ impl RuleStats {
         }
         drop(by_request);
         let mut by_request = self.by_request.write().unwrap_or_else(PoisonError::into_inner);
-        // Others may have come between the two locks.
+        // Another thread may have added the name between the two locks.
         if by_request.len() >= MOST_NAMES && !by_request.contains_key(name) {
             return Arc::clone(&self.other);
         }
@@ -182,7 +182,7 @@ impl RuleStats {
     }
 
     pub fn domain_not_found(&self, domain: &str) {
-        // The name comes from outside: few of them are shown, and none at length.
+        // The name comes from a client: few of them are logged, and truncated.
         let shown = |known: &HashMap<String, AtomicU64>| {
             let is_shown = known.contains_key(domain) || known.len() < 100 && domain.len() <= 200;
             if is_shown { domain } else { "other" }
@@ -198,8 +198,8 @@ impl RuleStats {
         add(unknown.entry(shown.to_owned()).or_default(), 1);
     }
 
-    /// All names with their counters, in order. A name that both a rule and requests have
-    /// is told once, as the rule's: a page with one name twice is refused.
+    /// All names with their counters, in order. A name of both a rule and requests is listed once, as the rule's: scrapers
+    /// reject a page with duplicate names.
     fn by_name(&self) -> Vec<(StatName, Arc<RuleCounters>)> {
         let mut all: BTreeMap<StatName, Arc<RuleCounters>> = BTreeMap::new();
         for names in [&self.by_request, &self.by_rule] {
@@ -209,8 +209,7 @@ impl RuleStats {
         all.into_iter().collect()
     }
 
-    /// The same by what is written of a name: names that are written alike are one series, and so is a rule that is
-    /// called as those are past the bound.
+    /// The same by written form: names with the same form are one series, including a rule named `other`.
     fn by_labels(&self) -> BTreeMap<Labels, Vec<Arc<RuleCounters>>> {
         let other = ("other".to_owned(), "other".to_owned(), None);
         let mut all = BTreeMap::from([(other, vec![Arc::clone(&self.other)])]);
@@ -228,7 +227,7 @@ impl RuleStats {
         all
     }
 
-    /// Under the reference's names; its dashboards ask for `..._total_hits`.
+    /// Uses the names of the reference service, for its dashboards: `..._total_hits`.
     pub(super) fn families(&self) -> Vec<Family> {
         let by_labels = self.by_labels();
         let by_rule = BY_RULE.map(|(field, help, counter)| {

@@ -1,13 +1,13 @@
-//! Which keys of descriptors have values that open something, by their names. It is asked for every entry of every
-//! decision that is kept, so that it looks at each letter once, and most letters begin none of these words.
+//! Credential detection by key: names of descriptor keys whose values are secrets. This runs for every entry of every
+//! recorded decision, so it examines each letter once, and most letters begin none of these words.
 
-/// Whether what stands under such a key opens something to whoever reads it.
+/// Whether values of this key are credentials.
 pub fn is_secret(key: impl AsRef<[u8]>) -> bool {
     let key = key.as_ref();
     (0..key.len()).any(|at| is_word_at(key, at))
 }
 
-/// Whether what stands under such a key is short by its nature: all that it can be are tried in no time.
+/// Whether values of this key are short, so that all candidates can be tried quickly.
 pub fn is_short_secret(key: impl AsRef<[u8]>) -> bool {
     const SHORT: [&str; 5] = ["pin", "otp", "totp", "mfa", "passcode"];
     let key = key.as_ref();
@@ -18,7 +18,7 @@ pub fn is_short_secret(key: impl AsRef<[u8]>) -> bool {
     (0..key.len()).any(is_one)
 }
 
-/// Whether such a word begins here.
+/// Whether a word of a secret's name begins here.
 fn is_word_at(key: &[u8], at: usize) -> bool {
     let rest = key.get(at..).unwrap_or_default();
     let (anywhere, last) = words(rest.first().copied().unwrap_or_default());
@@ -26,7 +26,7 @@ fn is_word_at(key: &[u8], at: usize) -> bool {
         || (last.iter().any(|word| after(rest, word).is_some_and(is_end)) && is_start(key, at))
 }
 
-/// The words that begin with a letter: those that count anywhere in a name, and those that count as the last word of one.
+/// Words by first letter: those that count anywhere in a name, and those that count only as its last word.
 /// `x-auth` holds a secret, `author` and `x-auth-user` do not. A `_` stands for any separator, or for none.
 const fn words(letter: u8) -> (&'static [&'static str], &'static [&'static str]) {
     match letter.to_ascii_lowercase() {
@@ -60,7 +60,7 @@ const fn words(letter: u8) -> (&'static [&'static str], &'static [&'static str])
     }
 }
 
-/// What follows a word that a text begins with.
+/// The rest after a word with which the text begins.
 fn after<'k>(mut text: &'k [u8], word: &str) -> Option<&'k [u8]> {
     for letter in word.bytes() {
         let (first, rest) = text.split_first()?;
@@ -82,7 +82,7 @@ fn is_start(key: &[u8], at: usize) -> bool {
     !before.is_ascii_alphanumeric() || (before.is_ascii_lowercase() && is_capital)
 }
 
-/// Whether nothing follows, or a number: `auth`, `auth2`.
+/// Whether only an optional number follows: `auth`, `auth2`.
 fn is_end(rest: &[u8]) -> bool {
     rest.iter().all(u8::is_ascii_digit)
 }
@@ -91,9 +91,9 @@ fn is_end(rest: &[u8]) -> bool {
 mod tests {
     use super::{is_secret, is_short_secret};
 
-    // Seen failing on: a list without `auth`.
+    // Fails when the list lacks `auth`.
     #[test]
-    fn names_of_secrets_are_known_and_names_that_sound_like_them_are_not() {
+    fn secret_names_are_detected_and_similar_names_are_not() {
         for secret in [
             "authorization",
             "Proxy-Authorization",
@@ -182,9 +182,9 @@ mod tests {
         }
     }
 
-    // Guards against: a name that is salted and not hashed.
+    // Fails when a name is salted but not hashed.
     #[test]
-    fn secrets_of_a_few_digits_are_known_by_their_names() {
+    fn short_secrets_are_detected_by_name() {
         for short in ["pin", "PIN", "card-pin", "userPin", "otp", "x-otp", "totp", "mfa", "mfa2", "passcode"]
         {
             assert!(is_secret(short) && is_short_secret(short), "{short}");

@@ -1,7 +1,7 @@
-//! The design's own series: requests and their times by domain and by the keys of the rule that answered. Names come
-//! from the rules alone and there are only so many; whatever has none is counted under `other`.
+//! Series by domain and rule: requests and response times. Names come only from the rules, and their number is bounded;
+//! everything else is counted under `other`.
 //!
-//! A request finds its series by the number of its rule, so that it neither hashes a name nor takes a lock.
+//! A request finds its series by the index of its rule, without hashing a name and without a lock.
 
 mod overview;
 mod response_times;
@@ -15,17 +15,17 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// More than these are not told one by one.
+/// Most series with their own names.
 const MOST_KEYS: usize = 1_000;
 const MOST_DOMAINS: usize = 200;
-/// A name longer than this is none to tell.
+/// Longest name of a series.
 const LONGEST_NAME: usize = 200;
-/// What has no name, or one too many.
+/// Name of everything without its own series.
 const OTHER: &str = "other";
-/// The key of descriptors that no rule of their domain answers.
+/// Key of descriptors without a matching rule in their domain.
 const UNMATCHED: &str = "none";
 
-/// What became of descriptors that rules with the same keys answered.
+/// Results of the descriptors that matched rules with the same keys.
 #[derive(Debug, Default)]
 pub struct KeySeries {
     pub ok: AtomicU64,
@@ -33,23 +33,23 @@ pub struct KeySeries {
     since: Option<Timestamp>,
 }
 
-/// How long requests of a domain took, by what they were answered.
+/// Response times of a domain by result.
 #[derive(Debug, Default)]
 pub struct DomainSeries {
     pub ok: Timings,
     pub over_limit: Timings,
-    /// The same of the gateway's requests to a service of this name, which are no calls.
+    /// Response times of the gateway's requests to a service of this name.
     pub of_gateway: ResponseTimes,
-    /// The descriptors that no rule answered.
+    /// Descriptors without a matching rule.
     pub unmatched: Arc<KeySeries>,
     since: Option<Timestamp>,
 }
 
-/// How much of a limit was taken when it was last looked at.
+/// Usage of a limit at its last decision.
 #[derive(Debug)]
 pub struct LimitUsage(AtomicU64);
 
-/// Until somebody has asked there is nothing to tell.
+/// Empty before the first decision.
 const UNSET: u64 = u64::MAX;
 
 impl LimitUsage {
@@ -65,23 +65,23 @@ struct NamedSeries {
     levels: BTreeMap<(String, String, String), Arc<LimitUsage>>,
 }
 
-/// All of them.
+/// All series.
 #[derive(Debug, Default)]
 pub struct RequestSeries {
     named: RwLock<NamedSeries>,
     other: Arc<DomainSeries>,
-    /// Of requests that could not be decided.
+    /// Requests without a decision.
     pub errors: Timings,
     pub errors_of_gateway: Timings,
-    /// Of domains that are gone from the rules: what they add to the totals stays.
+    /// Domains that were removed from the rules; their counts stay in the totals.
     gone: ResponseTimes,
     gone_of_gateway: ResponseTimes,
 }
 
 impl RequestSeries {
-    /// The series of a domain of the rules.
+    /// The series of a domain in the rules.
     pub fn domain(&self, name: &str, now: Timestamp) -> Arc<DomainSeries> {
-        // Two of one name would be a page that nobody reads.
+        // Scrapers reject a page with duplicate series.
         if name == OTHER {
             return Arc::clone(&self.other);
         }
@@ -98,7 +98,7 @@ impl RequestSeries {
         series
     }
 
-    /// The series of rules of a domain that have these keys, from the first level on.
+    /// The series of rules with these keys, from the first level on.
     pub fn key<'k>(
         &self,
         domain: &str,
@@ -112,7 +112,7 @@ impl RequestSeries {
         named.key(domain, &joined(keys), now, &self.other)
     }
 
-    /// How much of such rules' limits over a period is taken; none past as many as are told.
+    /// The usage of these rules' limits over a period; `None` when there are too many series.
     pub fn level<'k>(
         &self,
         domain: &str,
@@ -137,12 +137,12 @@ impl RequestSeries {
         })
     }
 
-    /// The series of requests for domains that nobody wrote rules for.
+    /// The series of requests for domains without rules.
     pub fn other(&self) -> &DomainSeries {
         &self.other
     }
 
-    /// Drops the series of rules that are gone: those that nobody counts in any more.
+    /// Drops the series of removed rules, which have no other user.
     pub fn drop_unused(&self) {
         let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
         let NamedSeries { domains, keys, levels } = &mut *named;
@@ -238,12 +238,12 @@ fn levels(named: &NamedSeries) -> Family {
     family
 }
 
-/// The keys of all levels, with dots between them.
+/// The keys of all levels, joined by dots.
 fn joined<'k>(keys: impl Iterator<Item = &'k str>) -> String {
     keys.collect::<Vec<_>>().join(".")
 }
 
-/// A period as files write it, in the largest unit that it is a whole number of, but no longer one than a day.
+/// A period in the form of rule files: in the largest unit that divides it, at most a day.
 fn window(period: Period) -> String {
     let nanos = period.length().as_nanos();
     let units =

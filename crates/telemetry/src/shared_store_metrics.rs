@@ -1,21 +1,21 @@
-//! What is counted of the store that nodes share. All zeros where counters are in memory alone.
+//! Metrics of the shared store; all zero with counters in memory.
 
 use super::family::{Family, MetricType};
 
-/// The limits that were decided without the shared store, since the start.
+/// Limits that were decided without the shared store since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fallbacks {
     pub open: u64,
     pub closed: u64,
     pub local: u64,
-    /// By this node alone, because the store has not been there yet.
+    /// By this node alone, before the store was available.
     pub start: u64,
 }
 
-/// What is counted of the store that nodes share.
+/// Metrics of the shared store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SharedStoreMetrics {
-    /// Whether it can be reached; so it is where there is none to reach.
+    /// Whether it is reachable; true without a shared store.
     pub is_up: bool,
     pub script_calls: u64,
     pub commands: u64,
@@ -26,7 +26,7 @@ pub struct SharedStoreMetrics {
     pub over_cache_hits: u64,
     pub lease_hits: u64,
     pub fallbacks: Fallbacks,
-    /// Requests refused because an operator has blocked a key of them.
+    /// Requests refused because an operator blocked one of their keys.
     pub blocked: u64,
 }
 

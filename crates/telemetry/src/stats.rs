@@ -1,4 +1,4 @@
-//! All counters of the service, and the families that they are read as.
+//! Statistics: all counters of the service, and their metric families.
 
 use super::access_metrics::AccessMetrics;
 use super::family::{Family, MetricValue};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// All counters of the service.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Since when they are counted.
+    /// Start of the counts.
     pub started: Timestamp,
     pub rules: RuleStats,
     pub series: RequestSeries,
@@ -26,9 +26,9 @@ pub struct Stats {
     pub config_load_success: AtomicU64,
     pub config_load_error: AtomicU64,
     pub global_shadow_mode: AtomicU64,
-    /// Files of certificates and CAs that are not in force as they are.
+    /// Files of certificates and CAs that could not be loaded.
     pub certificate_errors: AtomicU64,
-    /// When the first certificate in force ends, in seconds of Unix time; 0 where there is none.
+    /// Earliest expiry of an active certificate in seconds of Unix time; 0 without one.
     pub certificate_expiry: AtomicU64,
     pub access: AccessMetrics,
     pub exports: ExportMetrics,
@@ -40,13 +40,13 @@ impl Stats {
         Self { started, ..Self::default() }
     }
 
-    /// The same, with room for so many decisions.
+    /// The same, with a ring for `most` decisions.
     #[must_use]
     pub fn with_decision_ring(self, decisions: usize) -> Self {
         Self { ring: DecisionRing::new(decisions), ..self }
     }
 
-    /// Drops what belongs to rules that are gone.
+    /// Drops the counters of removed rules.
     pub fn drop_unused(&self) {
         self.rules.drop_unused();
         self.series.drop_unused();
@@ -101,17 +101,17 @@ impl Stats {
     fn certificate_expiry(&self) -> Family {
         let family = Family::gauge(
             "hivemind_certificate_expiry_seconds",
-            "When the first certificate in force ends, in Unix time.",
+            "Earliest expiry of an active certificate, in Unix time.",
         )
         .unit("s");
-        // Without certificates there is no such moment, and 0 would be one long ago.
+        // Without certificates the metric has no value: 0 would mean an expiry in 1970.
         match self.certificate_expiry.load(Ordering::Relaxed) {
             0 => family,
             moment => family.plain(moment),
         }
     }
 
-    /// The calls of the service, as the reference tells them.
+    /// Calls of the service, in the form of the reference service.
     fn calls(&self) -> [Family; 3] {
         let method = [("grpc_method", "ShouldRateLimit")];
         let total = self.series.total();

@@ -1,21 +1,21 @@
-//! How long answers took. One histogram has the edges of both pages that are made of it: the reference's, and the
-//! design's in milliseconds. A duration is counted once, in the bucket between two edges.
+//! Response times. One histogram has the bucket bounds of both exported ones: that of the reference service in seconds,
+//! and our own in milliseconds. A duration is counted once, in the bucket between two bounds.
 
 use super::family::{Histogram, as_level};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// All edges, in microseconds.
+/// All bounds in microseconds.
 const EDGES_US: [u64; 11] = [10, 50, 100, 500, 1_000, 2_000, 5_000, 10_000, 25_000, 50_000, 100_000];
-/// Those of the reference's histogram, in seconds there.
+/// Bounds of the reference histogram, which has them in seconds.
 const OF_REFERENCE_US: [u64; 9] = [10, 50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000];
-/// Those of the design's, in milliseconds there.
+/// Bounds of our histogram, which has them in milliseconds.
 const OF_DESIGN_US: [u64; 9] = [100, 500, 1_000, 2_000, 5_000, 10_000, 25_000, 50_000, 100_000];
 
-/// How long answers of one kind took.
+/// Response times of one kind.
 #[derive(Debug, Default)]
 pub struct Timings {
-    /// By edge, and one for all that took longer.
+    /// By bound, and one bucket for longer times.
     buckets: [AtomicU64; EDGES_US.len() + 1],
     sum_ns: AtomicU64,
 }
@@ -27,11 +27,11 @@ impl Timings {
         if let Some(count) = self.buckets.get(bucket) {
             count.fetch_add(1, Ordering::Relaxed);
         }
-        // A clock that was set may say a century, and the sum must not wrap round.
+        // A clock change may give a huge duration, and the sum must not overflow.
         self.sum_ns.fetch_add(nanos.min(1 << 40), Ordering::Relaxed);
     }
 
-    /// Takes over what another one has, which is gone after that.
+    /// Adds the counts of another one that is dropped afterwards.
     pub(super) fn absorb(&self, other: &Self) {
         for (mine, other) in self.buckets.iter().zip(&other.buckets) {
             mine.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -43,18 +43,18 @@ impl Timings {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
     }
 
-    /// How many are in each bucket, without those before it.
+    /// Count of each bucket; not cumulative.
     pub(super) fn counts(&self) -> [u64; EDGES_US.len() + 1] {
         self.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed))
     }
 
-    /// The upper edges of all buckets but the last, in milliseconds.
+    /// The upper bounds of all buckets except the last, in milliseconds.
     pub(super) fn edges_ms() -> [f64; EDGES_US.len()] {
         EDGES_US.map(|edge| as_level(edge) / 1_000.0)
     }
 
-    /// The time that such a share of all did not pass, in milliseconds: between the edges of its bucket, as if all were
-    /// histogram evenly there. None where nothing was counted; what took longer than the last edge is told as that.
+    /// The quantile of this share in milliseconds, interpolated within its bucket. `None` without counts; longer times are
+    /// reported as the last bound.
     pub(super) fn quantile_ms(&self, share: f64) -> Option<f64> {
         let counts = self.counts();
         let rank = as_level(counts.iter().sum::<u64>()) * share;
@@ -69,17 +69,17 @@ impl Timings {
         counts.iter().any(|count| *count > 0).then_some(lower)
     }
 
-    /// The reference's histogram, in seconds.
+    /// The histogram of the reference service, in seconds.
     pub(super) fn in_seconds(&self) -> Histogram {
         self.histogram(&OF_REFERENCE_US, 1_000_000.0)
     }
 
-    /// The design's, in milliseconds.
+    /// Our histogram, in milliseconds.
     pub(super) fn in_millis(&self) -> Histogram {
         self.histogram(&OF_DESIGN_US, 1_000.0)
     }
 
-    /// With these edges, which are among all, in a unit that has so many microseconds.
+    /// A histogram with a subset of the bounds, in a unit of `micros` microseconds.
     fn histogram(&self, edges: &[u64], of_unit: f64) -> Histogram {
         let mut buckets = vec![0; edges.len() + 1];
         let upper = EDGES_US.iter().copied().chain([u64::MAX]);
@@ -99,9 +99,9 @@ mod tests {
     use super::Timings;
     use std::time::Duration;
 
-    // Seen failing on: `<` for `<=` at an edge; the buckets of 10 µs and 50 µs left out of the first of the design's.
+    // Fails for `<` instead of `<=` at a bound, and when our first bucket lacks those of 10 µs and 50 µs.
     #[test]
-    fn a_duration_is_in_the_bucket_whose_edge_it_does_not_pass_on_either_page() {
+    fn duration_at_bound_is_in_its_bucket_in_both_histograms() {
         for (micros, of_reference, of_design) in [
             (1, 0, 0),
             (10, 0, 0),
@@ -128,22 +128,22 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_lies_in_the_bucket_that_has_its_rank() {
+    fn quantile_is_in_bucket_of_its_rank() {
         let timings = Timings::default();
         assert_eq!(timings.quantile_ms(0.5), None);
         for micros in std::iter::repeat_n(20, 90).chain(std::iter::repeat_n(3_000, 10)) {
             timings.observe(Duration::from_micros(micros));
         }
         for (share, expected) in [(0.5, 0.032_2), (0.9, 0.05), (0.95, 3.5), (1.0, 5.0)] {
-            let told = timings.quantile_ms(share).unwrap();
-            assert!((told - expected).abs() < 0.001, "{share}: {told}");
+            let found = timings.quantile_ms(share).unwrap();
+            assert!((found - expected).abs() < 0.001, "{share}: {found}");
         }
         timings.observe(Duration::from_secs(3));
         assert_eq!(timings.quantile_ms(1.0), Some(100.0));
     }
 
     #[test]
-    fn the_edges_are_those_of_the_design() {
+    fn histogram_bounds_equal_documented_ones() {
         assert_eq!(Timings::default().in_millis().edges, [0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0]);
     }
 }

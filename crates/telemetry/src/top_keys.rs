@@ -1,8 +1,8 @@
-//! Who is refused most, and who spends most: the few keys that matter, in memory that does not grow with their number.
-//! They are told to operators and are never a label.
+//! Top keys: the keys with most refusals and with most hits, in constant memory. Operators see them; they are never
+//! labels of metrics.
 //!
-//! Nobody waits here: whoever finds the place taken, or has come too often within a moment, adds what it brings to what
-//! the next one records. So a count is exact while there is little to count, and an estimate in a flood.
+//! No thread waits: if a shard is locked, or over its rate, the hits are added to the next record. So counts are exact
+//! under low load, and estimates under high load.
 
 mod sketch;
 
@@ -17,17 +17,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const SHARDS: usize = 8;
-/// How many are recorded in a shard within a moment: 20,000 a second in all, some thousandths of a core.
+/// Records per shard and moment: 20,000 per second in total, some thousandths of a core.
 const IN_A_MOMENT: u64 = 128;
 const MOMENT: Duration = Duration::from_millis(50);
-/// How long something is told at least; at most it is told twice as long.
+/// Shortest time for which a key is listed; the longest is twice this.
 const REMEMBERED: Duration = Duration::from_secs(300);
-/// The most that one request counts for.
+/// Largest count of one request.
 const MOST_AT_ONCE: u64 = 1 << 40;
-/// The most that one answer tells.
+/// Most rows of a response.
 const MOST_SHOWN: usize = 1_000;
 
-/// What keys are told by.
+/// Order of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankBy {
     Denied,
@@ -51,7 +51,7 @@ impl RankBy {
     }
 }
 
-/// The keys that matter.
+/// The keys with the highest counts.
 #[derive(Debug, Default)]
 pub struct TopKeys {
     denied: Ranking,
@@ -59,7 +59,7 @@ pub struct TopKeys {
 }
 
 impl TopKeys {
-    /// Counts for the key of a charge: a refusal, or what it has spent, by this rule, if it was one.
+    /// Counts a refusal or the spent hits for the key of a charge, with its rule if any.
     pub fn record(
         &self,
         by: RankBy,
@@ -67,7 +67,7 @@ impl TopKeys {
         amount: u64,
         now: Timestamp,
     ) {
-        // Whatever a request claims to cost: no sum of such amounts wraps round.
+        // Clamped, so that no sum of costs overflows.
         let amount = amount.min(MOST_AT_ONCE);
         if amount > 0 {
             let mut folded = KeyHasher::default();
@@ -76,7 +76,7 @@ impl TopKeys {
         }
     }
 
-    /// The first of them, as the API shows them while these are the rules in force.
+    /// The first rows for the API; `rules` identifies the active rules.
     pub fn shown(&self, by: RankBy, limit: usize, rules: u64, now: Timestamp) -> Value {
         let generation = generation(now);
         let all = self.of(by).shards.iter().flat_map(|shard| shard.counted_by(generation)).collect();
@@ -86,7 +86,7 @@ impl TopKeys {
         let since = generation.saturating_sub(1) * REMEMBERED.as_secs();
         json!({
             "by": by.name(),
-            // In seconds, as it always was; every other time of the API is in milliseconds.
+            // In seconds for compatibility; every other time of the API is in milliseconds.
             "since": since,
             "since_ms": since * 1_000,
             "keys": all.iter().map(|counted| counted.shown(rules)).collect::<Vec<_>>(),
@@ -101,7 +101,7 @@ impl TopKeys {
     }
 }
 
-/// A key is a hash already, under a secret: its halves are laid over each other, and nothing is hashed again.
+/// A key is already a keyed hash: its halves are combined, and nothing is hashed again.
 #[derive(Default)]
 struct KeyHasher(u64);
 
@@ -132,15 +132,15 @@ struct Ranking {
 
 #[derive(Debug, Default)]
 struct TopShard {
-    /// When the next moment begins, and how many were recorded in this one.
+    /// Start of the next moment, and the number of records in this one.
     next: AtomicU64,
     recorded: AtomicU64,
-    /// What those brought who were not recorded.
+    /// Hits that were not recorded.
     left: AtomicU64,
     generations: Mutex<Generations>,
 }
 
-/// Two spans of time, so that what is long past is forgotten.
+/// Two generations, so that old counts expire.
 #[derive(Debug, Default)]
 struct Generations {
     number: u64,
@@ -173,7 +173,7 @@ impl Ranking {
 impl TopShard {
     fn has_room(&self, now: Timestamp) -> bool {
         let nanos = now.as_nanos();
-        // A clock that was set back begins a new moment, too.
+        // A clock that was set back also begins a new moment.
         let next = self.next.load(Ordering::Relaxed);
         let after = now.saturating_add(MOMENT).as_nanos();
         if nanos >= next || next > after {
@@ -182,7 +182,7 @@ impl TopShard {
         }
         let recorded = self.recorded.load(Ordering::Relaxed);
         if recorded < IN_A_MOMENT {
-            // Two at once count as one: this is a bound on work, not a count.
+            // Two threads may count as one: this bounds the work and is not a count.
             self.recorded.store(recorded + 1, Ordering::Relaxed);
         }
         recorded < IN_A_MOMENT
@@ -197,7 +197,7 @@ impl TopShard {
 
 impl Generations {
     fn turn_to(&mut self, number: u64) {
-        // Whoever read the clock before another one turned it counts with those that came after.
+        // A thread that read the clock before the turn counts in the new generation.
         if number == self.number || number.saturating_add(1) == self.number {
             return;
         }

@@ -1,5 +1,5 @@
-//! Traces: which checks are followed, what is told of them, and the way out. Of a request that is not followed, one
-//! header is read, and nothing else happens; nothing here ever waits. See docs/decisions/018.
+//! Traces: context, sampling, spans and export of decisions. A request that is not sampled only costs the read of one
+//! header. Requests never wait for tracing. See docs/decisions/018.
 
 mod context;
 mod decision_span;

@@ -1,7 +1,7 @@
-//! The log of decisions: one line for each that is told, drawn and has room in its second.
+//! Decision log: one line for each decision that passes the filter, the sampling and the limit per second.
 //!
-//! A descriptor's values may say who somebody is, so a line has the keys alone, and values of those that the configuration names.
-//! Whatever comes from clients is cut where it gets long. Where nothing is told, a decision costs one branch.
+//! Values of descriptors may be personal data, so a line contains only the keys, and the values of the keys that the
+//! configuration lists. Text of clients is truncated. If no decision is logged, it costs one branch.
 
 use super::line_budget::LineBudget;
 use crate::redact;
@@ -13,36 +13,36 @@ use hivemind_tower::Decision;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What lines come from, to be told apart from all else.
+/// Target of the lines, to filter them.
 pub(super) const TARGET: &str = "hivemind::decisions";
-/// How often it is told how many were left out.
+/// Interval at which the number of omitted lines is logged.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The most of one key or value, and of all of them in a line, in bytes.
 const LONGEST_WORD: usize = 64;
 const LONGEST_LIST: usize = 512;
-/// What a gateway's client is called in `log_decisions_values`.
+/// Key of a gateway's client in `log_decisions_values`.
 const CLIENT: &str = "client";
 
-/// A decision by descriptors, as far as a line of the log shows it.
+/// The logged parts of a decision on descriptors.
 pub struct LoggedDecision<'a> {
     pub domain: &'a str,
     pub descriptors: &'a [Descriptor<'a>],
-    /// When the request came.
+    /// Arrival of the request.
     pub now: Timestamp,
     pub is_denied: bool,
     pub is_blocked: bool,
-    /// The status that speaks for all, and the number of its descriptor.
+    /// The status of the request, and the index of the descriptor that caused it.
     pub tightest: Option<(usize, LoggedStatus<'a>)>,
 }
 
-/// The status of one descriptor, as far as a line of the log shows it.
+/// The logged parts of a descriptor's status.
 pub struct LoggedStatus<'a> {
     /// The limit and its name.
     pub limit: Option<(Limit, &'a str)>,
     pub remaining: u32,
 }
 
-/// Which decisions are told, and how many were.
+/// The filter of decisions, and their counts.
 #[derive(Debug)]
 pub struct DecisionLog {
     is_on: AtomicBool,
@@ -72,7 +72,7 @@ impl DecisionLog {
         self.is_on.store(lines.filter != DecisionFilter::None, Ordering::Relaxed);
     }
 
-    /// A request by descriptors was decided.
+    /// Logs a decision on descriptors.
     #[inline]
     pub fn log<'a>(&self, decision: impl FnOnce() -> LoggedDecision<'a>) {
         if self.is_on.load(Ordering::Relaxed) {
@@ -80,7 +80,7 @@ impl DecisionLog {
         }
     }
 
-    /// A request to the gateway was decided.
+    /// Logs a decision of the gateway.
     #[inline]
     pub fn log_gateway(&self, decision: Option<&Decision>) {
         if self.is_on.load(Ordering::Relaxed)
@@ -90,7 +90,7 @@ impl DecisionLog {
         }
     }
 
-    /// Tells each second how many lines there was no room for, for ever.
+    /// Logs the number of omitted lines each second, forever.
     pub async fn report_omitted(&self) {
         let mut ticks = tokio::time::interval(REPORT_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -100,7 +100,7 @@ impl DecisionLog {
         }
     }
 
-    /// Tells how many lines there was no room for, if there were any.
+    /// Logs the number of omitted lines, if any.
     pub fn log_omitted(&self) {
         let omitted = self.room.take_omitted();
         if omitted > 0 {
@@ -112,13 +112,14 @@ impl DecisionLog {
         }
     }
 
-    /// Whether a decision has a line; the configuration, if so.
+    /// Returns the configuration if the decision gets a line.
     fn line(&self, is_denied: bool) -> Option<arc_swap::Guard<std::sync::Arc<DecisionLogSettings>>> {
         let lines = self.lines.load();
         let is_selected =
             lines.filter == DecisionFilter::All || (lines.filter == DecisionFilter::Denied && is_denied);
-        let is_drawn = is_selected && is_drawn(self.asked.fetch_add(1, Ordering::Relaxed), lines.sample_rate);
-        (is_drawn && self.room.take(lines.per_second, SystemClock.now())).then_some(lines)
+        let is_sampled =
+            is_selected && is_sampled(self.asked.fetch_add(1, Ordering::Relaxed), lines.sample_rate);
+        (is_sampled && self.room.take(lines.per_second, SystemClock.now())).then_some(lines)
     }
 
     #[cold]
@@ -149,7 +150,7 @@ impl DecisionLog {
     fn write_of_gateway(&self, decision: &Decision) {
         let Some(lines) = self.line(!decision.is_allowed()) else { return };
         let name = decision.client().name();
-        // `ip`, `session`, `bearer` or `apikey`: by what it is known, and not who it is.
+        // `ip`, `session`, `bearer` or `apikey`: the kind of the client's identity, not its value.
         let kind = name.split_once(':').map_or(name, |(kind, _)| kind);
         tracing::info!(
             target: TARGET,
@@ -168,9 +169,9 @@ impl DecisionLog {
     }
 }
 
-/// Whether the decision with this number is drawn. Numbers in a row are as good as thrown dice once they are mixed
-/// (by the last steps of `MurmurHash3`).
-fn is_drawn(number: u64, share: f64) -> bool {
+/// Whether the decision with this number is sampled. The finalizer of `MurmurHash3` makes consecutive numbers
+/// pseudorandom.
+fn is_sampled(number: u64, share: f64) -> bool {
     let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -178,7 +179,7 @@ fn is_drawn(number: u64, share: f64) -> bool {
     f64::from(upper) < share * (f64::from(u32::MAX) + 1.0)
 }
 
-/// Below 0 what is given back, 0 what is only looked at.
+/// Negative for a refund, 0 for a peek.
 pub fn hits(descriptor: &Descriptor<'_>) -> i64 {
     let hits = i64::try_from(descriptor.cost.get()).unwrap_or(i64::MAX);
     match descriptor.op {
@@ -188,7 +189,7 @@ pub fn hits(descriptor: &Descriptor<'_>) -> i64 {
     }
 }
 
-/// The keys of all descriptors, with those values that are told: `user,path=/login | remote_address`.
+/// The keys of all descriptors with the configured values: `user,path=/login | remote_address`.
 fn shown(descriptors: &[Descriptor<'_>], lines: &DecisionLogSettings) -> String {
     let mut text = String::new();
     for (number, descriptor) in descriptors.iter().enumerate() {
@@ -212,7 +213,7 @@ fn shown(descriptors: &[Descriptor<'_>], lines: &DecisionLogSettings) -> String 
     text
 }
 
-/// Adds a word of a client's, so much of it that nobody fills the log by it, and nothing that a terminal would obey.
+/// Appends text of a client, truncated and without control characters.
 fn push_cut(text: &mut String, word: &str) {
     let end = text.len() + LONGEST_WORD;
     for letter in word.chars() {

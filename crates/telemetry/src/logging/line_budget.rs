@@ -1,23 +1,23 @@
-//! The most lines in a second: a flood of decisions must not fill the disk.
+//! Line budget: the maximum of lines per second, so that a flood of decisions does not fill the disk.
 
 use hivemind_core::Timestamp;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A clock that is set back by more seconds than this begins anew; one that differs between two
-/// threads by less does not.
+/// If a clock was set back by more seconds than this, the budget restarts; smaller differences between threads are
+/// ignored.
 const SET_BACK: u64 = 60;
 
-/// How many lines this second has, and how many were left out.
+/// The number of lines of this second, and of omitted lines.
 #[derive(Debug, Default)]
 pub struct LineBudget {
-    /// The second and how many lines it has, as two halves of one word: both change in one step.
+    /// The second and its number of lines in one atomic word, so both change together.
     now: AtomicU64,
     omitted: AtomicU64,
 }
 
 impl LineBudget {
-    /// Takes the room for a line, or counts that there was none.
+    /// Takes one line from the budget, or counts an omitted line.
     pub fn take(&self, most: NonZeroU32, now: Timestamp) -> bool {
         let second = (now.as_nanos() / 1_000_000_000) & u64::from(u32::MAX);
         let mut held = self.now.load(Ordering::Relaxed);
@@ -38,7 +38,7 @@ impl LineBudget {
         }
     }
 
-    /// How many were left out since this was last asked.
+    /// Takes the number of lines omitted since the last call.
     pub fn take_omitted(&self) -> u64 {
         self.omitted.swap(0, Ordering::Relaxed)
     }
@@ -49,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_has_so_many_lines_and_the_next_one_as_many_again() {
+    fn budget_limits_lines_per_second_and_refills() {
         let (room, most) = (LineBudget::default(), NonZeroU32::new(2).unwrap());
         for (ms, has_room) in [
             (100_000, true),
             (100_500, true),
             (100_999, false),
-            // A thread whose clock is a little behind belongs to the same second.
+            // A thread whose clock is slightly behind counts in the same second.
             (99_900, false),
             (101_000, true),
             (101_001, true),

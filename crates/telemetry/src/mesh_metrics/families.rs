@@ -57,7 +57,7 @@ impl MeshMetrics {
         [
             (
                 "overadmission",
-                "Admitted above a limit, reckoned from merged counters when its window was over.",
+                "Admitted above a limit, computed from merged counters when its window was over.",
                 self.overadmission,
             ),
             (
@@ -81,7 +81,7 @@ impl MeshMetrics {
                 "Blocks of peers that were dated ahead or for too long.",
                 self.notes_unbelieved,
             ),
-            ("notes_unheard", "Blocks of peers that told too many in a second.", self.notes_unheard),
+            ("notes_unheard", "Blocks of peers that announced too many in a second.", self.notes_unheard),
         ]
     }
 

@@ -1,5 +1,5 @@
-//! The families as a message of OTLP. Counters are told whole each time (cumulative, with the moment from which they are
-//! counted), so that a message that is lost is made good by the next one.
+//! Metric families as an OTLP message. Counters are cumulative, with the start of their count, so the next message
+//! replaces a lost one.
 
 use crate::family::{Family, MetricType, MetricValue, Series};
 use crate::otlp::attribute;
@@ -12,14 +12,14 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
-/// From when to when something was counted.
+/// Start and end of a count.
 #[derive(Clone, Copy)]
 struct CountingPeriod {
     started: Timestamp,
     now: Timestamp,
 }
 
-/// All families whose labels come from us alone.
+/// All families whose labels contain no text of requests.
 pub(super) fn message(
     families: &[Family],
     resource: &Resource,
@@ -27,7 +27,7 @@ pub(super) fn message(
     now: Timestamp,
 ) -> ExportMetricsServiceRequest {
     let span = CountingPeriod { started, now };
-    let told = families.iter().filter(|family| !family.is_of_requests && !family.series.is_empty());
+    let exported = families.iter().filter(|family| !family.is_of_requests && !family.series.is_empty());
     let scope = InstrumentationScope {
         name: "hivemind".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -35,7 +35,7 @@ pub(super) fn message(
     };
     let of_scope = ScopeMetrics {
         scope: Some(scope),
-        metrics: told.map(|family| metric(family, span)).collect(),
+        metrics: exported.map(|family| metric(family, span)).collect(),
         ..ScopeMetrics::default()
     };
     let of_resource = ResourceMetrics {
@@ -74,7 +74,7 @@ fn number(series: &Series, span: CountingPeriod) -> Option<NumberDataPoint> {
             let count = i64::try_from(*count).unwrap_or(i64::MAX);
             (number_data_point::Value::AsInt(count), began(series, span))
         }
-        // A level is of now, whatever was before.
+        // A gauge has only its present value.
         MetricValue::Level(level) => (number_data_point::Value::AsDouble(*level), 0),
         MetricValue::Histogram(_) => return None,
     };
@@ -102,7 +102,7 @@ fn histogram(series: &Series, span: CountingPeriod) -> Option<HistogramDataPoint
 }
 
 fn began(series: &Series, span: CountingPeriod) -> u64 {
-    // Of a clock that was set back it began now, at the latest.
+    // After a clock was set back, the start is at most the present time.
     series.since.unwrap_or(span.started).min(span.now).as_nanos()
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use opentelemetry_proto::tonic::resource::v1::Resource;
 
     #[test]
-    fn the_mesh_is_told_under_the_names_of_the_design() {
+    fn mesh_metrics_are_exported_under_documented_names() {
         let latencies = Latencies { buckets: [1; 9], count: 10, sum_us: 1_500 };
         let peer = PeerMetrics {
             name: "node-2".into(),

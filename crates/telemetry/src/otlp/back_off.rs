@@ -1,36 +1,36 @@
-//! How long to leave a receiver alone that has failed: twice as long each time, up to a minute, and never the same
-//! for two nodes, so that a receiver that comes back is not met by all at once.
+//! Backoff after failures of a receiver: it doubles each time, up to a minute, with jitter, so that nodes do not all
+//! retry at the same time.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
-/// The most that a receiver may ask for.
+/// Longest wait that a receiver can request.
 const LONGEST_ASKED: Duration = Duration::from_secs(300);
 
-/// The failures in a row.
+/// Consecutive failures.
 #[derive(Debug, Default)]
 pub(super) struct BackOff {
     failures: u32,
-    /// What the receiver asked for the last time.
+    /// The wait that the receiver requested last.
     asked: Option<Duration>,
 }
 
 impl BackOff {
-    /// Says whether it had failed before.
+    /// Returns whether it had failed before.
     pub(super) fn record_success(&mut self) -> bool {
         std::mem::take(self).failures > 0
     }
 
-    /// Says whether it is the first time in a row.
+    /// Returns whether it is the first consecutive failure.
     pub(super) fn record_failure(&mut self, asked: Option<Duration>) -> bool {
         self.failures = self.failures.saturating_add(1);
         self.asked = asked.map(|asked| asked.min(LONGEST_ASKED));
         self.failures == 1
     }
 
-    /// How long to wait before the next time; zero unless it has failed.
+    /// The wait before the next attempt; zero after a success.
     pub(super) fn pause(&self) -> Duration {
         self.pause_by(RandomState::new().build_hasher().finish())
     }
@@ -38,7 +38,7 @@ impl BackOff {
     fn pause_by(&self, chance: u64) -> Duration {
         let Some(doublings) = self.failures.checked_sub(1) else { return Duration::ZERO };
         let longest = FIRST.saturating_mul(1 << doublings.min(6)).min(LONGEST);
-        // Anywhere in the upper half: at least half as long as the last time, and spread out.
+        // Random within the upper half.
         let part = u32::try_from(chance % 1_001).unwrap_or(0);
         let spread = longest / 2 + longest / 2 * part / 1_000;
         spread.max(self.asked.unwrap_or_default())
@@ -50,9 +50,9 @@ mod tests {
     use super::{BackOff, LONGEST, LONGEST_ASKED};
     use std::time::Duration;
 
-    // Seen failing on: a pause that is not bounded, and one without chance.
+    // Fails when the pause is not bounded, or has no jitter.
     #[test]
-    fn each_failure_doubles_the_pause_up_to_a_minute_and_a_success_ends_it() {
+    fn backoff_doubles_up_to_a_minute_and_success_resets_it() {
         let mut back_off = BackOff::default();
         assert_eq!(back_off.pause(), Duration::ZERO);
         assert!(!back_off.record_success());
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
+    fn backoff_honors_requested_wait_up_to_maximum() {
         let mut back_off = BackOff::default();
         back_off.record_failure(Some(Duration::from_secs(20)));
         assert_eq!(back_off.pause(), Duration::from_secs(20));

@@ -1,4 +1,4 @@
-//! A connection to a receiver: HTTP/2 for gRPC, HTTP/1.1 for the other, with TLS by the system's CAs or without.
+//! Connection to a receiver: HTTP/2 for gRPC, HTTP/1.1 for HTTP, with or without TLS by the system's CAs.
 
 use crate::settings::otel::{Destination, OtlpProtocol};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-/// How a receiver is connected to.
+/// How to connect to a receiver.
 pub(super) struct OtlpConnector {
     host: String,
     port: u16,
@@ -23,7 +23,7 @@ pub(super) struct OtlpConnector {
     tls: Option<Arc<TrustStore>>,
 }
 
-/// An open connection; closed when it is dropped, whatever is under way on it.
+/// An open connection; dropping it closes it, even during a request.
 pub(super) struct OtlpConnection {
     requests: Requests,
     driver: JoinHandle<()>,
@@ -66,7 +66,7 @@ impl OtlpConnection {
 }
 
 impl OtlpConnector {
-    /// As a request over it says.
+    /// The URL of a request over it.
     pub(super) const fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }
@@ -103,7 +103,7 @@ impl OtlpConnector {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> io::Result<OtlpConnection> {
         let stream = TokioIo::new(stream);
-        // Why a connection ends is told by the request that it ends under.
+        // The request that fails with the connection reports the cause.
         Ok(match self.protocol {
             OtlpProtocol::Grpc => {
                 let greeted = http2::handshake(TokioExecutor::new(), stream).await;

@@ -1,22 +1,22 @@
-//! What is counted of sending.
+//! Metrics of the exporters.
 
 use crate::family::Family;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is counted of sending, by signal.
+/// Counters of the exports by signal.
 #[derive(Debug, Default)]
 pub struct ExportMetrics {
     pub metrics: Arc<SignalMetrics>,
     pub traces: Arc<SignalMetrics>,
 }
 
-/// What is counted of sending one signal.
+/// Counters of the exports of one signal.
 #[derive(Debug, Default)]
 pub struct SignalMetrics {
-    /// Messages that a receiver has taken.
+    /// Messages that a receiver accepted.
     pub sent: AtomicU64,
-    /// Those that it has not, for whatever reason.
+    /// Messages that were not accepted.
     pub failed: AtomicU64,
 }
 

@@ -1,11 +1,11 @@
-//! Whom a receiver takes us for.
+//! OTLP resource: the identity of this process for receivers.
 
 use crate::settings::otel::NamedService;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
-/// The service, its version, and which of its instances this is: `node` is its name in the mesh, and where there is
-/// none the host's with the `port` that it answers at, since two of one host must not write one series.
+/// The service, its version and its instance: the `node` name in the mesh, or the host name with the `port`, since
+/// two processes on one host must not write the same series.
 pub fn resource(service: &NamedService, node: Option<&str>, port: Option<u16>) -> Resource {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let instance = match (node, port) {
@@ -22,7 +22,7 @@ pub fn resource(service: &NamedService, node: Option<&str>, port: Option<u16>) -
     Resource { attributes, ..Resource::default() }
 }
 
-/// An attribute with a text.
+/// A text attribute.
 pub fn attribute(key: &str, text: String) -> KeyValue {
     let value = AnyValue { value: Some(any_value::Value::StringValue(text)) };
     KeyValue { key: key.to_owned(), value: Some(value), ..KeyValue::default() }

@@ -1,4 +1,4 @@
-//! What a receiver answers: whether it took a message, and whether it is worth sending again.
+//! Responses of a receiver: whether it accepted a message, and whether a retry is useful.
 
 use super::sender::SendError;
 use bytes::{Buf, Bytes};
@@ -10,28 +10,28 @@ use prost::Message;
 use std::time::Duration;
 use tonic::{Code, Status};
 
-/// An answer says a number and a sentence; more than this is not read.
+/// Longest response that is read; a response is a number and a sentence.
 const LARGEST: usize = 64 << 10;
-/// As much of a receiver's words as goes into the log.
+/// Longest text of a receiver in the log.
 const LONGEST_WORDS: usize = 200;
-/// What precedes a message of gRPC: whether it is compressed, and its length.
+/// Prefix of a gRPC message: compression flag and length.
 pub(super) const PREFIX: usize = 5;
 
-/// What was left out of a message that was taken, and why.
+/// What a receiver rejected of an accepted message, with the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PartialSuccess {
     pub(super) count: i64,
     pub(super) words: String,
 }
 
-/// What came of a call of gRPC.
+/// The result of a gRPC call.
 pub(super) async fn of_grpc(response: Response<Incoming>) -> Result<Option<PartialSuccess>, SendError> {
     let (head, body) = response.into_parts();
     if head.status != StatusCode::OK {
         return Err(by_status(head.status, &head.headers));
     }
     let body = Limited::new(body, LARGEST).collect().await.map_err(|error| broken(&*error))?;
-    // Where there is no message, the status is among the headers.
+    // A response without a message has its status in the headers.
     let status = body.trailers().and_then(Status::from_header_map);
     let status = status.or_else(|| Status::from_header_map(&head.headers));
     let Some(status) = status else {
@@ -50,10 +50,10 @@ pub(super) async fn of_grpc(response: Response<Incoming>) -> Result<Option<Parti
     Err(SendError { cause, is_retryable: is_retryable(status.code()), retry_after: None })
 }
 
-/// What came of a POST.
+/// The result of a POST.
 pub(super) async fn of_http(response: Response<Incoming>) -> Result<Option<PartialSuccess>, SendError> {
     let (head, body) = response.into_parts();
-    // It is read to its end in either case: only then can the connection be used again.
+    // The body is always read to its end, so that the connection can be reused.
     let body = Limited::new(body, LARGEST).collect().await;
     if !head.status.is_success() {
         return Err(by_status(head.status, &head.headers));
@@ -65,14 +65,14 @@ fn broken(error: &(dyn std::error::Error + Send + Sync)) -> SendError {
     SendError { cause: format!("its answer broke off: {error}"), is_retryable: true, retry_after: None }
 }
 
-/// The same message of either signal: what was left out is its first field.
+/// The response of either signal; its first field contains the rejections.
 fn partial_success(message: &Bytes) -> Option<PartialSuccess> {
     let partial = ExportMetricsServiceResponse::decode(message.clone()).ok()?.partial_success?;
     let count = partial.rejected_data_points;
     (count > 0).then(|| PartialSuccess { count, words: words(&partial.error_message) })
 }
 
-/// Those that OTLP says may pass.
+/// Status codes that OTLP declares as retryable.
 fn is_retryable(code: Code) -> bool {
     use Code::{Aborted, Cancelled, DataLoss, DeadlineExceeded, OutOfRange, ResourceExhausted, Unavailable};
     matches!(
@@ -90,7 +90,7 @@ fn by_status(status: StatusCode, headers: &HeaderMap) -> SendError {
     }
 }
 
-/// What somebody else says, in the log: short, and nothing but text.
+/// Text of a receiver for the log: truncated and escaped.
 fn words(text: &str) -> String {
     text.chars().take(LONGEST_WORDS).flat_map(char::escape_debug).collect()
 }

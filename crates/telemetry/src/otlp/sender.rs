@@ -1,4 +1,4 @@
-//! Sends messages of one signal to one receiver, one after the other.
+//! Sender: sends the messages of one signal to one receiver, one after the other.
 
 use super::back_off::BackOff;
 use super::connection::{OtlpConnection, OtlpConnector};
@@ -17,10 +17,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// For a connection, a message and its answer together: OTLP's own default.
+/// Time limit for connection, message and response together: the default of OTLP.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What is sent.
+/// The signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     Metrics,
@@ -50,12 +50,12 @@ impl Signal {
     }
 }
 
-/// Why a receiver did not take a message.
+/// Why a receiver did not accept a message.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
 pub struct SendError {
     pub(super) cause: String,
-    /// Whether the same message may be taken later.
+    /// Whether the same message may be accepted later.
     pub is_retryable: bool,
     pub(super) retry_after: Option<Duration>,
 }
@@ -63,7 +63,7 @@ pub struct SendError {
 /// Sends messages of one signal to one receiver.
 pub struct Sender {
     signal: Signal,
-    /// As it is told in the log.
+    /// The receiver in log lines.
     url: String,
     authority: String,
     path: String,
@@ -85,7 +85,7 @@ impl Sender {
         let (base, path) = (&endpoint.path, signal.path());
         let path = match destination.protocol {
             OtlpProtocol::Grpc => signal.method().to_owned(),
-            // Whoever has written all of it means it so.
+            // A complete URL is used unchanged.
             OtlpProtocol::Http if base.ends_with(path) => base.clone(),
             OtlpProtocol::Http => format!("{base}{path}"),
         };
@@ -103,8 +103,8 @@ impl Sender {
         })
     }
 
-    /// Sends a message and waits for the answer, ten seconds at most. What becomes of it is counted, and told once when
-    /// it begins to fail and once when it works again.
+    /// Sends a message and waits up to ten seconds for the response. Counts the result, and logs the first failure and the
+    /// next success.
     pub async fn send(&mut self, message: &impl Message) -> Result<(), SendError> {
         let body = self.body(message);
         let sent = timeout(LONGEST, self.exchange(body)).await;
@@ -137,7 +137,7 @@ impl Sender {
         sent.map(drop)
     }
 
-    /// How long to wait before the next message; zero unless the last one failed.
+    /// The wait before the next message; zero after a success.
     pub fn pause(&self) -> Duration {
         self.back_off.pause()
     }
@@ -162,12 +162,12 @@ impl Sender {
             None => self.connect().await?,
         };
         let mut answered = line.exchange(self.request(body.clone())?).await;
-        // A connection that the receiver has closed meanwhile says nothing against it: none of the message was sent.
+        // The receiver may have closed an idle connection; nothing of the message was sent, so this is not a failure.
         if was_kept && answered.as_ref().is_err_and(hyper::Error::is_canceled) {
             line = self.connect().await?;
             answered = line.exchange(self.request(body)?).await;
         }
-        let response = answered.map_err(|error| SendError::retryable(told(&error)))?;
+        let response = answered.map_err(|error| SendError::retryable(with_causes(&error)))?;
         let taken = match self.protocol {
             OtlpProtocol::Grpc => response::of_grpc(response).await,
             OtlpProtocol::Http => response::of_http(response).await,
@@ -199,10 +199,10 @@ impl Sender {
     }
 }
 
-/// An error with those that it comes from: hyper's own words are two.
-fn told(error: &dyn std::error::Error) -> String {
+/// An error with its causes: the text of hyper alone is two words.
+fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 impl SendError {

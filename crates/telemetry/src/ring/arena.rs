@@ -1,4 +1,4 @@
-//! Records of any length in a fixed number of bytes: the oldest make room for the newest, and none is cut in two.
+//! Arena: records of variable length in a fixed number of bytes. New records replace the oldest; no record is split.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -6,11 +6,11 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(super) struct Arena {
     bytes: Box<[u8]>,
-    /// Where they lie, the oldest first: from there on round the bytes up to `head`.
+    /// Offsets of the records, oldest first; they wrap around up to `head`.
     slots: VecDeque<Range<usize>>,
     most: usize,
     head: usize,
-    /// Whether one has made room for another.
+    /// Whether a record has been dropped so far.
     has_evicted: bool,
 }
 
@@ -20,7 +20,7 @@ impl Arena {
         Self { bytes, slots, most, head: 0, has_evicted: false }
     }
 
-    /// Takes a record, unless it is longer than all of this.
+    /// Stores a record, unless it is longer than the arena.
     pub(super) fn push(&mut self, record: &[u8]) {
         if record.is_empty() || record.len() > self.bytes.len() || self.most == 0 {
             self.has_evicted = true;
@@ -31,7 +31,7 @@ impl Arena {
         let place = start..start + record.len();
         while let Some(oldest) = self.slots.front() {
             let is_in_the_way = oldest.start < place.end && place.start < oldest.end;
-            // What lies in the end that is passed over is older than what lies at the beginning.
+            // Records in the skipped end are older than those at the beginning.
             let is_passed_over = is_at_end && oldest.start >= self.head;
             if !is_in_the_way && !is_passed_over && self.slots.len() < self.most {
                 break;
@@ -46,7 +46,7 @@ impl Arena {
         }
     }
 
-    /// All records, the oldest first.
+    /// All records, oldest first.
     pub(super) fn snapshot(&self) -> ArenaCopy {
         let mut bytes = Vec::with_capacity(self.slots.iter().map(ExactSizeIterator::len).sum());
         let mut ends = Vec::with_capacity(self.slots.len());
@@ -58,7 +58,7 @@ impl Arena {
     }
 }
 
-/// What an arena had at a moment.
+/// A snapshot of an arena.
 #[derive(Debug)]
 pub(super) struct ArenaCopy {
     bytes: Vec<u8>,

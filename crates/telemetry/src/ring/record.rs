@@ -1,17 +1,17 @@
-//! A decision as bytes. Texts are cut, and so are lists: whatever a request brings, its record has a bound.
+//! Encoding of a decision. Texts and lists are truncated, so a record has a maximum size for any request.
 
 use crate::Frontend;
 use crate::redact::redact;
 use hivemind_core::{Entry, Timestamp};
 
-/// As much as people read.
+/// Longest text in bytes.
 const MOST_PARTS: usize = 8;
 const MOST_ENTRIES: usize = 8;
 const LONGEST_TEXT: usize = 128;
-/// Of the head and of a part, without texts.
+/// Bytes of the head and of a part, without texts.
 const HEAD: usize = 8 + 8 + 1 + 1;
 const OF_PART: usize = 1 + 8 + 8 + 8 + 1;
-/// No record is longer.
+/// Longest record.
 pub(super) const LONGEST: usize =
     HEAD + 1 + LONGEST_TEXT + MOST_PARTS * (OF_PART + MOST_ENTRIES * 2 * (1 + LONGEST_TEXT));
 
@@ -26,7 +26,7 @@ const HAS_RULE: u8 = 2;
 const HAS_REMAINING: u8 = 4;
 const HAS_OWN_LIMIT: u8 = 8;
 
-/// What is known of a whole decision.
+/// The parts of a decision that concern all descriptors.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionHead<'a> {
     pub at: Timestamp,
@@ -35,17 +35,17 @@ pub struct DecisionHead<'a> {
     pub is_denied: bool,
 }
 
-/// What became of one descriptor.
+/// The result of one descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct DescriptorOutcome<'a> {
     pub entries: &'a [Entry<'a>],
-    /// Below 0: they were given back. 0: it was only looked at.
+    /// Negative for a refund, 0 for a peek.
     pub hits: i64,
     pub is_over: bool,
-    /// The number of its rule's declaration.
+    /// Index of its rule's declaration.
     pub rule: Option<usize>,
     pub remaining: Option<u64>,
-    /// Whether the request brought the limit along.
+    /// Whether the request contained the limit.
     pub has_own_limit: bool,
 }
 
@@ -59,16 +59,16 @@ pub enum Truncation {
     Entries,
 }
 
-/// A decision that is read.
+/// A decoded decision.
 #[derive(Debug)]
 pub struct DecisionRecord<'b> {
     pub at: Timestamp,
     pub frontend: Frontend,
     pub domain: &'b str,
     pub is_denied: bool,
-    /// What there was more of.
+    /// What was dropped.
     pub truncation: Truncation,
-    /// Whether a value is a hash of what it was.
+    /// Whether a value is the hash of a credential.
     pub is_hashed: bool,
     pub parts: Vec<DescriptorRecord<'b>>,
 }
@@ -95,7 +95,7 @@ const fn number(frontend: Frontend) -> u8 {
     }
 }
 
-/// As bytes, after what is there.
+/// Appends the encoded decision.
 pub(super) fn write<'p>(
     draft: &mut Vec<u8>,
     count: u64,
@@ -135,12 +135,12 @@ pub(super) fn write<'p>(
     }
 }
 
-/// As much of a text as is kept.
+/// The stored part of a text.
 pub fn cut(text: &str) -> &str {
     text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default()
 }
 
-/// Says whether there was more of it.
+/// Returns whether the text was truncated.
 fn push(draft: &mut Vec<u8>, text: &str) -> bool {
     let kept = cut(text);
     draft.push(u8::try_from(kept.len()).unwrap_or_default());
@@ -148,7 +148,7 @@ fn push(draft: &mut Vec<u8>, text: &str) -> bool {
     kept.len() < text.len()
 }
 
-/// Which one it is, and when it was.
+/// Its number and its time.
 pub(super) fn begin(record: &[u8]) -> Option<(u64, Timestamp)> {
     let mut bytes = Bytes(record);
     Some((u64::from_le_bytes(bytes.array()?), Timestamp::from_nanos(u64::from_le_bytes(bytes.array()?))))
@@ -181,7 +181,7 @@ pub(super) fn read(record: &[u8]) -> Option<DecisionRecord<'_>> {
     })
 }
 
-/// What is left of a record.
+/// The rest of a record to decode.
 struct Bytes<'b>(&'b [u8]);
 
 impl<'b> Bytes<'b> {

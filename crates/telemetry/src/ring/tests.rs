@@ -40,9 +40,9 @@ fn bytes_of(number: u32, length: usize) -> Vec<u8> {
 }
 
 proptest! {
-    // Seen failing on: the end passed over without what lies there; what is in the way left there; `most` not heeded.
+    // Fails when records in the skipped end stay, when overwritten records stay, or when `most` is ignored.
     #[test]
-    fn an_arena_has_the_newest_whole_and_in_order_as_many_as_fit(
+    fn arena_keeps_newest_records_whole_and_in_order(
         lengths in vec(prop_oneof![3 => 4..20_usize, 1 => 4..64_usize, 1 => Just(64_usize)], 1..300),
         most in 1..20_usize,
     ) {
@@ -61,9 +61,9 @@ proptest! {
         }
     }
 
-    // Seen failing on: a text cut within a letter; `MOST_ENTRIES` not heeded.
+    // Fails when a text is cut within a character, or when `MOST_ENTRIES` is ignored.
     #[test]
-    fn what_is_written_is_read_cut_to_its_bounds(
+    fn decoded_record_equals_truncated_decision(
         domain in "\\PC{0,200}",
         entries in vec(("\\PC{0,90}", "\\PC{0,300}"), 0..12),
         parts in 1..12_usize,
@@ -86,7 +86,7 @@ proptest! {
             prop_assert_eq!((found.hits, found.remaining, found.rule), (hits, remaining, rule.map(|rule| rule as u64)));
             prop_assert_eq!(found.entries.len(), entries.len().min(8));
             for ((key, value), (whole_key, whole_value)) in found.entries.iter().zip(&entries) {
-                // By chance a key is called as one of a secret.
+                // A random key may be the name of a secret.
                 let (whole_value, is_another) = redact(whole_key, whole_value);
                 is_hashed |= is_another;
                 for (text, whole) in [(key, *whole_key), (value, &*whole_value)] {
@@ -106,17 +106,17 @@ proptest! {
         prop_assert_eq!((read.is_denied, read.frontend), (true, Frontend::Json));
     }
 
-    // Seen failing on: a text split off without a look at what is left.
+    // Fails when a text is split off without a check of the rest.
     #[test]
-    fn no_bytes_are_read_beyond_their_end(bytes in vec(any::<u8>(), 0..200)) {
+    fn decoding_never_reads_past_end(bytes in vec(any::<u8>(), 0..200)) {
         let _ = record::begin(&bytes);
         let _ = record::read(&bytes);
     }
 }
 
-// Seen failing on: shards one after the other, and not by time; two decisions with one number.
+// Fails when shards are listed one after the other and not by time, or when two decisions share a number.
 #[test]
-fn decisions_of_several_threads_are_told_in_one_order_the_newest_first() {
+fn decisions_of_several_threads_are_listed_newest_first() {
     let ring = DecisionRing::with_shards(100, 3);
     for (thread_number, millis) in [(0, 10), (1, 20), (0, 30), (2, 25), (1, 40)] {
         record_in(&ring, thread_number, &millis.to_string(), millis);
@@ -130,9 +130,9 @@ fn decisions_of_several_threads_are_told_in_one_order_the_newest_first() {
     assert_eq!(snapshot.whole_since(), Timestamp::default());
 }
 
-// Seen failing on: the oldest of all shards told in the place of the newest of the oldest.
+// Fails when the oldest time of all shards is returned, not the latest of their oldest times.
 #[test]
-fn it_is_known_from_when_on_all_threads_decisions_are_there() {
+fn complete_since_is_latest_of_oldest_times() {
     let ring = DecisionRing::with_shards(4, 2);
     for (thread_number, millis) in [(0, 1), (0, 2), (0, 10), (1, 11), (1, 20), (1, 30), (1, 40)] {
         record_in(&ring, thread_number, "v", millis);
@@ -141,9 +141,9 @@ fn it_is_known_from_when_on_all_threads_decisions_are_there() {
     assert_eq!(ring.snapshot().whole_since(), Timestamp::from_millis(30));
 }
 
-// Seen failing on: a writer that waits for the reader.
+// Fails when a writer waits for the reader.
 #[test]
-fn whoever_finds_its_shard_taken_is_left_out_and_counted() {
+fn decision_on_locked_shard_is_omitted_and_counted() {
     let ring = DecisionRing::with_shards(10, 1);
     let taken = ring.shards[0].records.lock().unwrap();
     record_in(&ring, 0, "missed", 1);
@@ -160,9 +160,9 @@ fn one_that_is_off_keeps_nothing() {
     assert!(!ring.is_on() && ring.snapshot().newest_first().is_empty());
 }
 
-// Seen failing on: what is left out not counted; one that touches another taken for one in its way.
+// Fails when omitted decisions are not counted, or when an adjacent record counts as overlapping.
 #[test]
-fn writers_and_readers_at_once_lose_nothing_but_what_is_counted() {
+fn concurrent_writers_and_readers_lose_only_counted_decisions() {
     const EACH: u64 = 5_000;
     let ring = DecisionRing::with_shards(100_000, 2);
     std::thread::scope(|scope| {
@@ -192,7 +192,7 @@ fn writers_and_readers_at_once_lose_nothing_but_what_is_counted() {
     assert_eq!(all.len() as u64 + snapshot.missed, 4 * EACH);
 }
 
-// Seen failing on: a draft that is made anew for each.
+// Fails when each decision allocates a new buffer.
 #[test]
 fn recording_a_decision_allocates_nothing() {
     let ring = DecisionRing::with_shards(50, 1);

@@ -1,4 +1,4 @@
-//! All series at a glance, for people: what passed and what did not, by domain and by rule, and how long it took.
+//! Overview of all series for operators: admitted and refused requests by domain and rule, and response times.
 
 use super::super::timings::Timings;
 use super::{DomainSeries, OTHER, RequestSeries, ResponseTimes};
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Smaller parts of a millisecond than these are noise.
+/// Precision of times: smaller fractions of a millisecond are noise.
 const OF_MILLI: f64 = 10_000.0;
 
 impl RequestSeries {
-    /// Since the start: whoever wants rates asks twice.
+    /// Counts since the start; the difference of two responses gives rates.
     pub fn overview(&self) -> [(&'static str, Value); 4] {
         let ResponseTimes { ok, over_limit } = self.of_all();
         let totals =

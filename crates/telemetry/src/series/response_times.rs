@@ -1,5 +1,5 @@
-//! How long requests took, by what they were answered: calls of the rate limit service, and the gateway's requests, which
-//! the reference's pages do not tell of.
+//! Response times by result, for calls of the rate limit service and for requests of the gateway, which the metrics of
+//! the reference service do not include.
 
 use super::{DomainSeries, RequestSeries};
 use crate::timings::Timings;
@@ -19,7 +19,7 @@ impl ResponseTimes {
 }
 
 impl DomainSeries {
-    /// With those of the gateway.
+    /// Includes the gateway.
     pub(super) fn whole(&self) -> ResponseTimes {
         let whole = ResponseTimes::default();
         whole.absorb(&self.ok, &self.over_limit);
@@ -29,13 +29,13 @@ impl DomainSeries {
 }
 
 impl RequestSeries {
-    /// Keeps what a domain adds to the totals that is gone from the rules.
+    /// Adds the counts of a removed domain to the totals.
     pub(super) fn retain_totals(&self, series: &DomainSeries) {
         self.gone.absorb(&series.ok, &series.over_limit);
         self.gone_of_gateway.absorb(&series.of_gateway.ok, &series.of_gateway.over_limit);
     }
 
-    /// How long all calls took that there ever were.
+    /// Response times of all calls since the start.
     pub fn total(&self) -> Timings {
         let ResponseTimes { ok: total, over_limit } = self.of_calls();
         total.absorb(&over_limit);
@@ -43,7 +43,7 @@ impl RequestSeries {
         total
     }
 
-    /// The same of those that passed, and of those that did not.
+    /// The same for admitted and for refused calls.
     fn of_calls(&self) -> ResponseTimes {
         let total = ResponseTimes::default();
         let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +54,7 @@ impl RequestSeries {
         total
     }
 
-    /// The same of calls and of the gateway's requests.
+    /// The same for calls and requests of the gateway.
     pub(super) fn of_all(&self) -> ResponseTimes {
         let total = self.of_calls();
         let named = self.named.read().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const NOW: Timestamp = Timestamp::from_millis(1);
 
-// Seen failing on: keys of a domain past the bound told under its name; names without a bound.
+// Fails when keys of a domain past the bound use its name, or when names have no bound.
 #[test]
 fn names_are_bounded_and_the_rest_is_counted_under_other() {
     let all = RequestSeries::default();
@@ -25,9 +25,9 @@ fn names_are_bounded_and_the_rest_is_counted_under_other() {
     assert_eq!(requests.series.len(), 2 * (MOST_KEYS + 1) + 1);
 }
 
-// Seen failing on: a domain that is gone taken out of the total.
+// Fails when a removed domain leaves the total.
 #[test]
-fn what_is_gone_from_the_rules_is_told_no_more_and_stays_in_the_total() {
+fn removed_domain_is_not_listed_and_stays_in_total() {
     let all = RequestSeries::default();
     let (domain, keys) = (all.domain("d", NOW), all.key("d", ["a", "b"].into_iter(), NOW));
     let level = all.level("d", ["a", "b"].into_iter(), Period::MINUTE).unwrap();
@@ -52,7 +52,7 @@ fn what_is_gone_from_the_rules_is_told_no_more_and_stays_in_the_total() {
 }
 
 #[test]
-fn a_window_is_told_as_files_write_it() {
+fn window_is_written_as_in_rule_files() {
     for (span, text) in [
         (Duration::from_secs(1), "1s"),
         (Duration::from_secs(90), "90s"),

@@ -1,4 +1,4 @@
-//! `observability.log_*`: what is logged, how, and of whom.
+//! `observability.log_*`: levels, format and decisions of the log.
 
 use crate::secret_name::is_secret;
 use hivemind_config::form::Form;
@@ -8,7 +8,7 @@ use hivemind_config::value_kind::{AMOUNT, RATIO, ValueKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-/// The log.
+/// Settings of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogSettings {
     pub format: LogFormat,
@@ -17,7 +17,7 @@ pub struct LogSettings {
 }
 
 impl LogSettings {
-    /// What follows its file while it runs.
+    /// Settings that apply on reload.
     pub const RELOADABLE: [&str; 6] = [
         "observability.log_level",
         "observability.log_levels",
@@ -28,20 +28,20 @@ impl LogSettings {
     ];
 }
 
-/// How loud it is.
+/// Levels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogLevels {
     pub level: LogLevel,
-    /// Of modules, and all below them, that are louder or quieter than the rest.
+    /// Levels of modules and their submodules that differ from the default.
     pub modules: BTreeMap<String, LogLevel>,
 }
 
 impl LogLevels {
-    /// More modules than this have nothing to say.
+    /// Most modules with their own level.
     pub const MOST_MODULES: usize = 64;
 }
 
-/// The least that is logged.
+/// Minimum level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogLevel {
     Off,
@@ -63,7 +63,7 @@ impl LogLevel {
     }
 }
 
-/// How a line of the log is written.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text on a terminal, JSON elsewhere.
@@ -72,15 +72,15 @@ pub enum LogFormat {
     Text,
 }
 
-/// Which decisions have a line in the log.
+/// Which decisions are logged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionLogSettings {
     pub filter: DecisionFilter,
-    /// The share of them that is drawn.
+    /// Sampled share.
     pub sample_rate: f64,
-    /// The most lines in a second.
+    /// Maximum of lines per second.
     pub per_second: NonZeroU32,
-    /// The keys of descriptors whose values are told, too. Others may say who somebody is.
+    /// Descriptor keys whose values are logged. Other values may be personal data.
     pub values: BTreeSet<String>,
 }
 
@@ -91,7 +91,7 @@ impl Default for DecisionLogSettings {
     }
 }
 
-/// Which decisions are told.
+/// Filter of decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecisionFilter {
     None,
@@ -146,7 +146,7 @@ const LOGGED_KEY: ValueKind<String> =
     })
     .called("key", "keys");
 
-/// The name of a module as the log has it, such as `hivemind::front::gateway`.
+/// The name of a module in the log, such as `hivemind::front::gateway`.
 pub fn module_name(text: &str) -> Option<&str> {
     let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_:-.".contains(&byte);
     (!text.is_empty() && text.len() <= 128 && text.bytes().all(is_in_name)).then_some(text)

@@ -1,35 +1,35 @@
-//! `observability`: what is told about it, and where.
+//! `observability`: metrics, logs, traces and recorded decisions.
 
 use super::log::{self, LogSettings};
 use super::otel::{self, Otel};
 use hivemind_config::reader::Section;
 use hivemind_config::value_kind::{FLAG, HTTP_PATH, HttpPath, PORT, ValueKind};
 
-/// What is told about it, and where.
+/// Settings of `observability`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observability {
     pub log: LogSettings,
-    /// Where Prometheus finds the metrics; none: nowhere.
+    /// Address of the Prometheus metrics; `None`: disabled.
     pub prometheus_path: Option<HttpPath>,
     pub otel: Otel,
-    /// How many of the last decisions are kept to be shown; 0: none.
+    /// Number of recorded decisions; 0: none.
     pub decision_ring: usize,
 }
 
-/// Some 4 MiB.
+/// About 4 MiB.
 const USUAL_RING: usize = 10_000;
 const RING: ValueKind<usize> = ValueKind::bare("a whole number from 0 to 100000", "10000", |text| {
     text.parse().ok().filter(|number| *number <= 100_000)
 });
 
 impl Observability {
-    /// Whether anybody reads what is counted of requests: Prometheus, or a receiver of OTLP.
+    /// Whether request metrics are read, by Prometheus or by an OTLP receiver.
     pub fn are_metrics_read(&self) -> bool {
         self.prometheus_path.is_some() || self.otel.metrics.is_some()
     }
 }
 
-/// Also the port that `server.metrics_port` is now.
+/// Also the default of `server.metrics_port`.
 pub fn read(mut section: Section<'_, '_>) -> (Observability, Option<u16>) {
     let metrics = section.superseded("metrics_enabled", &FLAG, Ok("observability.prometheus.enabled"));
     let tracing = section.superseded("tracing_enabled", &FLAG, Ok("observability.otel.tracing.enabled"));

@@ -1,4 +1,4 @@
-//! `observability.otel`: what is sent by OTLP, and where to. Without an endpoint nothing is.
+//! `observability.otel`: signals that are sent by OTLP, and their receivers. Without an endpoint nothing is sent.
 
 use hivemind_config::form::Form;
 use hivemind_config::reader::Section;
@@ -7,7 +7,7 @@ use hivemind_tls::authority;
 use std::fmt;
 use std::time::Duration;
 
-/// What is sent by OTLP, and where to.
+/// Signals that are sent by OTLP, and their receivers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Otel {
     pub service: NamedService,
@@ -16,11 +16,11 @@ pub struct Otel {
     pub tracing: Option<Tracing>,
 }
 
-/// Which traces are sent, and where to.
+/// Traces and their receiver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tracing {
     pub destination: Destination,
-    /// Of those that begin here, from 0 to 1.
+    /// Share of the traces that begin here, from 0 to 1.
     pub sample_rate: f64,
     pub on_limit: StatusOnLimit,
 }
@@ -28,19 +28,19 @@ pub struct Tracing {
 /// The status of a span whose request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusOnLimit {
-    /// As the conventions of OpenTelemetry have it for 429.
+    /// The status that the OpenTelemetry conventions define for 429.
     Unset,
     Ok,
 }
 
-/// Whom receivers take us for.
+/// Identity of this process for receivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedService {
     pub name: String,
     pub version: String,
 }
 
-/// Where one signal is sent to.
+/// Receiver of one signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
     pub endpoint: OtlpEndpoint,
@@ -57,10 +57,10 @@ pub enum OtlpProtocol {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtlpEndpoint {
     pub is_tls: bool,
-    /// An address of IPv6 has no brackets here.
+    /// Without the brackets of an IPv6 address.
     pub host: String,
     pub port: u16,
-    /// What the path of each request begins with; it does not end in a slash.
+    /// Prefix of each request's path, without a final slash.
     pub path: String,
 }
 
@@ -73,14 +73,14 @@ impl OtlpEndpoint {
             _ => return None,
         };
         let authority = uri.authority()?;
-        // Whoever writes a password here would find it in a log.
+        // A password here would appear in a log.
         let host = authority::host(authority.as_str())?.trim_matches(['[', ']']).to_owned();
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let path = uri.path().trim_end_matches('/').to_owned();
         (port > 0 && uri.query().is_none()).then_some(Self { is_tls, host, port, path })
     }
 
-    /// Host and port as a request names them.
+    /// Host and port for the `Host` of a request.
     pub fn authority(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
@@ -94,7 +94,7 @@ impl fmt::Display for OtlpEndpoint {
     }
 }
 
-/// With whether they send anything: Prometheus comes and fetches.
+/// Values, and whether they send anything; Prometheus fetches its metrics instead.
 const METRICS_EXPORTERS: &[(&str, bool)] = &[("otlp", true), ("prometheus", false), ("both", true)];
 const TRACE_EXPORTERS: &[(&str, bool)] = &[("otlp", true)];
 const ON_LIMIT: &[(&str, StatusOnLimit)] = &[("unset", StatusOnLimit::Unset), ("ok", StatusOnLimit::Ok)];
@@ -106,7 +106,7 @@ const ENDPOINT: ValueKind<OtlpEndpoint> = ValueKind::text(
 )
 .written(Form::Pattern("^https?://[^\\s?]+$"))
 .called("URL", "URLs");
-/// As often as a receiver can bear it.
+/// Bounds of the interval.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 pub fn read(mut section: Section<'_, '_>, older_metrics: Option<bool>, older_tracing: Option<bool>) -> Otel {
@@ -127,7 +127,7 @@ fn tracing(mut section: Section<'_, '_>, older: Option<bool>) -> Option<Tracing>
     Some(Tracing { destination, sample_rate, on_limit })
 }
 
-/// Where a signal goes to; nowhere where nothing is to be sent.
+/// The receiver of a signal; `None` if it is not sent.
 fn destination(
     mut section: Section<'_, '_>,
     exporters: &[(&'static str, bool)],

@@ -1,29 +1,29 @@
-//! The heaviest of many keys in a fixed number of places (Space-Saving, Metwally et al., 2005): a key that finds no place
-//! takes that of the lightest, with its count as the error. What is heavier than a place's share of the total is there.
+//! Space-Saving sketch (Metwally et al., 2005): the heaviest of many keys in a fixed number of slots. A key without a
+//! slot replaces the lightest one and takes its count as the error. Every key above a slot's share of the total is present.
 
 use crate::redact::{redact, redacted_entries};
 use hivemind_core::store::Parts;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Places in each sketch.
+/// Slots of each sketch.
 pub(super) const PLACES: usize = 256;
-/// As much of a key as is kept to be read by people.
+/// Longest stored text of a key.
 const MOST_ENTRIES: usize = 8;
 const LONGEST_TEXT: usize = 128;
 
-/// A domain and entries, each text cut to a bound.
+/// A domain and entries with truncated texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct KeyText {
     domain: String,
     entries: Vec<(String, String)>,
-    /// Whether there is more of it: several keys may begin like that.
+    /// Whether it was truncated: several keys may share this prefix.
     is_short: bool,
-    /// Whether a value is a hash of what it was.
+    /// Whether a value is the hash of a credential.
     is_hashed: bool,
 }
 
-/// A key of which something is counted.
+/// A counted key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChargedKey<'p> {
     pub(super) hash: u64,
@@ -37,7 +37,7 @@ pub(super) struct Sketch {
     by_hash: HashMap<u64, usize>,
 }
 
-/// The number of a rule, and of the rules that it is one of: at each load, numbers are given anew.
+/// The index of a rule and the number of its rule set: each load assigns new indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleId {
     pub rules: u64,
@@ -48,10 +48,10 @@ pub struct RuleId {
 struct SketchSlot {
     hash: u64,
     count: u64,
-    /// What of the count may be others'.
+    /// Part of the count that may belong to other keys.
     error: u64,
     parts: KeyText,
-    /// What answered the last of them.
+    /// The rule of the last request.
     rule: Option<RuleId>,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct KeyCount {
     rule: Option<RuleId>,
 }
 
-/// One of each: a key that is counted by several limits, or was by another one before a reload, is one to people.
+/// Merges the rows of a key that several limits count, or that another limit counted before a reload.
 pub(super) fn merge_equal_keys(mut all: Vec<KeyCount>) -> Vec<KeyCount> {
     all.sort_by(|one, other| one.parts.cmp(&other.parts).then(other.count.cmp(&one.count)));
     all.dedup_by(|next, first| {
@@ -81,7 +81,7 @@ pub(super) fn merge_equal_keys(mut all: Vec<KeyCount>) -> Vec<KeyCount> {
 }
 
 impl KeyCount {
-    /// `rules` are those in force: of others, a number says nothing.
+    /// `rules` is the active rule set; indices of other sets are ignored.
     pub(super) fn shown(&self, rules: u64) -> Value {
         let rule = self.rule.filter(|rule| rule.rules == rules).map(|rule| rule.number);
         let KeyText { domain, entries, is_short, is_hashed } = &self.parts;
@@ -98,7 +98,7 @@ impl KeyCount {
 }
 
 impl Sketch {
-    /// `others` is what is counted along with it though it may be anybody's.
+    /// `others`: hits of unknown keys that are counted here.
     pub(super) fn record(&mut self, key: &ChargedKey<'_>, amount: u64, others: u64) {
         let ChargedKey { hash, parts, rule } = *key;
         let amount = amount.saturating_add(others);
@@ -122,7 +122,7 @@ impl Sketch {
         *place = SketchSlot { hash, count, error, parts: readable(parts), rule };
     }
 
-    /// All keys of both, with what both have counted of each.
+    /// All keys of both sketches with their summed counts.
     pub(super) fn merged(&self, before: &Self) -> Vec<KeyCount> {
         let counted = |place: &SketchSlot, earlier: Option<&SketchSlot>| KeyCount {
             count: place.count.saturating_add(earlier.map_or(0, |earlier| earlier.count)),

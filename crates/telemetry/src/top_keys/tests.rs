@@ -27,7 +27,7 @@ fn shown(top: &TopKeys, limit: usize, now: Timestamp) -> Vec<(String, u64, u64)>
 }
 
 #[test]
-fn while_there_is_little_to_count_counts_are_exact_and_in_order() {
+fn counts_are_exact_and_ordered_under_low_load() {
     let top = TopKeys::default();
     for (value, times) in [("a", 3), ("b", 5), ("c", 1)] {
         for _ in 0..times {
@@ -40,10 +40,10 @@ fn while_there_is_little_to_count_counts_are_exact_and_in_order() {
     assert_eq!(top.shown(RankBy::Spent, 10, 1, START)["keys"].as_array().map(Vec::len), Some(0));
 }
 
-/// A rule that counts by the hour since a reload, and a limit that requests bring along: other counters of the same client.
-// Seen failing on: a row for each counter; rows of texts that are cut taken for one client's; the rule before the reload told.
+/// Counters of one client under a rule, under the same rule after a reload, and under a limit in requests.
+// Fails with a row for each counter, when rows with truncated texts are merged, or with the rule before the reload.
 #[test]
-fn a_key_that_several_limits_count_is_one() {
+fn key_counted_by_several_limits_has_one_row() {
     let top = TopKeys::default();
     let long = ["a", "b"].map(|end| "x".repeat(200) + end);
     let record = |period, value: &str, rules: u8, amount| {
@@ -68,9 +68,9 @@ fn a_key_that_several_limits_count_is_one() {
     assert_eq!(all, [counted(17, whole), counted(12, whole), counted(1, cut), counted(1, cut)], "{shown}");
 }
 
-// Seen failing on: the place of the heaviest taken; an error of 0 for a place that was another's; places without a bound.
+// Fails when the heaviest key is replaced, when a replaced slot has no error, or when slots are not bounded.
 #[test]
-fn whoever_is_heavy_is_found_among_a_hundred_thousand_with_its_error_told() {
+fn heavy_key_among_100000_is_found_with_error_bound() {
     let top = TopKeys::default();
     let (mut now, mut truth) = (START, 0);
     for number in 0..100_000_u32 {
@@ -87,16 +87,16 @@ fn whoever_is_heavy_is_found_among_a_hundred_thousand_with_its_error_told() {
     let (_, count, error) = all.iter().find(|(value, ..)| value == "heavy").expect("it is found");
     assert!(*count >= truth && count - error <= truth, "{count} - {error} is not {truth}");
     assert_eq!(all[0].0, "heavy");
-    // The others came once each, and what is more than that is said to be an error.
+    // The other keys occurred once each; the rest of their counts is reported as an error.
     let others = all.iter().filter(|(value, ..)| value != "heavy");
     assert!(others.map(|(_, count, error)| count - error).all(|sure| sure <= 1));
     let kept = top.denied.shards.iter().map(|shard| shard.counted_by(generation(now)).len()).sum::<usize>();
     assert!(kept <= 2 * SHARDS * PLACES, "{kept} are kept");
 }
 
-// Seen failing on: what is left aside in a flood forgotten.
+// Fails when unrecorded hits of a flood are lost.
 #[test]
-fn in_a_flood_the_work_is_bounded_and_nothing_is_left_out_of_the_total() {
+fn flood_has_bounded_work_and_complete_total() {
     let top = TopKeys::default();
     let flood = IN_A_MOMENT * 10;
     for _ in 0..flood {
@@ -108,9 +108,9 @@ fn in_a_flood_the_work_is_bounded_and_nothing_is_left_out_of_the_total() {
     assert_eq!(shown(&top, 1, later)[0].1, flood + 1);
 }
 
-// Seen failing on: generations that never turn.
+// Fails when generations never turn.
 #[test]
-fn what_is_long_past_is_forgotten() {
+fn old_counts_expire() {
     let top = TopKeys::default();
     record(&top, "once", 1, START);
     let next = START.saturating_add(REMEMBERED);
@@ -121,17 +121,17 @@ fn what_is_long_past_is_forgotten() {
     assert_eq!(shown(&top, 10, last.saturating_add(REMEMBERED * 5)), []);
 }
 
-// Seen failing on: texts kept whole.
+// Fails when texts are not truncated.
 #[test]
-fn as_much_of_a_key_is_kept_as_people_can_read() {
+fn long_key_text_is_truncated() {
     let top = TopKeys::default();
     record(&top, &"é".repeat(100_000), 1, START);
     assert_eq!(shown(&top, 1, START)[0].0, "é".repeat(64));
 }
 
-/// Its clock was read before another one's, who came first.
+/// A thread that read its clock earlier records later.
 #[test]
-fn a_request_of_a_moment_before_the_turn_takes_nothing_away() {
+fn late_record_before_turn_loses_no_counts() {
     let top = TopKeys::default();
     let turn = Timestamp::from_millis((generation(START) + 1) * REMEMBERED.as_secs() * 1_000);
     record(&top, "first", 1, START);
@@ -141,18 +141,18 @@ fn a_request_of_a_moment_before_the_turn_takes_nothing_away() {
     assert_eq!(shown(&top, 10, turn), [of("third", 3), of("second", 2), of("first", 1)]);
 }
 
-// Seen failing on: the rule of the first; a number of rules that are no more.
+// Fails with the rule of the first request, or with an index of removed rules.
 #[test]
-fn the_rule_is_told_that_answered_the_last_of_them_while_it_is_in_force() {
+fn row_has_active_rule_of_last_request() {
     let top = TopKeys::default();
     let rule = |number| Some(RuleId { rules: 1, number });
     record_by(&top, "a", rule(4), 1, START);
     record_by(&top, "a", rule(7), 1, START);
     record_by(&top, "b", None, 1, START);
-    let told = |rules| {
+    let rules_of = |rules| {
         let shown = top.shown(RankBy::Denied, 9, rules, START);
         shown["keys"].as_array().unwrap().iter().map(|key| key["rule"].as_u64()).collect::<Vec<_>>()
     };
-    assert_eq!(told(1), [Some(7), None]);
-    assert_eq!(told(2), [None, None], "other rules have other numbers");
+    assert_eq!(rules_of(1), [Some(7), None]);
+    assert_eq!(rules_of(2), [None, None], "other rules have other numbers");
 }

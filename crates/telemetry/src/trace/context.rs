@@ -1,5 +1,5 @@
-//! The context of a trace, as W3C writes it in `traceparent` and `tracestate`: read strictly and within bounds. What
-//! cannot be read is no error, but no context: a new trace begins.
+//! Trace context (W3C): strict and bounded parsing of `traceparent` and `tracestate`. An invalid context is ignored
+//! without an error, and a new trace begins.
 
 use super::random;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -9,18 +9,18 @@ use std::num::{NonZeroU64, NonZeroU128};
 pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(super) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// A longer `tracestate` may be left out, and is.
+/// Longest `tracestate`; the standard allows dropping longer ones.
 const LONGEST_STATE: usize = 512;
 const MOST_MEMBERS: usize = 32;
 const LONGEST_NAME: usize = 256;
-/// The one flag of a `traceparent` that means something to us.
+/// The sampled flag of a `traceparent`.
 const SAMPLED: u64 = 1;
 
-/// The name of a trace; never zero.
+/// The ID of a trace; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceId(NonZeroU128);
 
-/// The name of a span within its trace; never zero.
+/// The ID of a span within its trace; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpanId(NonZeroU64);
 
@@ -52,7 +52,7 @@ impl SpanId {
     }
 }
 
-/// The span that a request comes from.
+/// The parent span of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parent {
     pub(super) trace: TraceId,
@@ -61,7 +61,7 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    /// The one that the headers name; none where they name none, two, or something else.
+    /// The parent in the headers; `None` if it is missing, duplicated or invalid.
     #[inline]
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut lines = headers.get_all(TRACEPARENT).iter();
@@ -69,7 +69,7 @@ impl Parent {
         if lines.next().is_some() { None } else { Self::read(line.as_bytes()) }
     }
 
-    /// `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`. A later version may go on after that.
+    /// `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`. Later versions may append fields.
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         let (version, rest) = text.split_first_chunk::<2>()?;
         let (trace, rest) = rest.strip_prefix(b"-")?.split_first_chunk::<32>()?;
@@ -88,7 +88,7 @@ impl Parent {
     }
 }
 
-/// The number that so many times eight digits are.
+/// Parses `N` groups of eight hexadecimal digits.
 #[inline]
 fn number(text: &[u8]) -> Option<u128> {
     let (eights, _) = text.as_chunks::<8>();
@@ -100,8 +100,8 @@ fn pair([first, second]: [u8; 2]) -> Option<u64> {
     eight([b'0', b'0', b'0', b'0', b'0', b'0', first, second])
 }
 
-/// The number that eight digits are, all at once: one after the other they would cost a request half of what it may pay.
-/// Lower case alone, as the standard has it: what is not what would be written is wrong.
+/// Parses eight digits at once: one after the other they would cost half of a request's budget. Only lower case, as the
+/// standard requires.
 #[inline]
 fn eight(text: [u8; 8]) -> Option<u64> {
     const EACH: u64 = 0x0101_0101_0101_0101;
@@ -116,7 +116,7 @@ fn eight(text: [u8; 8]) -> Option<u64> {
     is_sound.then_some((fours | fours >> 16) & 0xffff_ffff)
 }
 
-/// What the span of this name tells those behind it; it is followed, or there would be none.
+/// The `traceparent` that the span with this ID sends downstream; it is sampled, otherwise it would not exist.
 pub(super) fn traceparent(trace: TraceId, span: SpanId) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("00-{trace}-{span}-01")).ok()
 }
@@ -133,7 +133,7 @@ impl fmt::Display for SpanId {
     }
 }
 
-/// What others put beside the parent, in one line; none where it is not as it should be, or too long.
+/// The `tracestate` of other vendors in one line; `None` if it is invalid or too long.
 pub(super) fn state(headers: &HeaderMap) -> Option<Box<str>> {
     let mut joined = String::new();
     for line in headers.get_all(TRACESTATE) {
@@ -152,7 +152,7 @@ pub(super) fn state(headers: &HeaderMap) -> Option<Box<str>> {
     (sound && members().any(|member| !member.is_empty())).then(|| joined.into())
 }
 
-/// `vendor=value`, or nothing between two commas.
+/// `vendor=value`, or empty between two commas.
 fn is_member(text: &str) -> bool {
     if text.is_empty() {
         return true;

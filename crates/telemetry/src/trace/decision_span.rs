@@ -1,5 +1,5 @@
-//! A check that is followed, from its request to its answer: what is noted on the way is little, and becomes spans
-//! where they are sent. It is told when it is dropped, however it ended.
+//! Decision span: the trace of a sampled check from request to response. It records little; the exporter builds the
+//! spans. It is queued when it is dropped, independent of the result.
 
 use super::context::{self, Parent, SpanId, TRACEPARENT, TRACESTATE, TraceId, traceparent};
 use super::queue::TraceItem;
@@ -10,10 +10,10 @@ use hivemind_core::{Clock, SystemClock};
 use http::{HeaderMap, Method};
 use std::sync::Arc;
 
-/// More keys of descriptors, and longer ones, are not told.
+/// Most recorded keys of descriptors, and their length.
 const MOST_KEYS: usize = 32;
 const LONGEST_KEY: usize = 64;
-/// What stands for a name that may be anybody's.
+/// Replaces a name that a client may have chosen.
 const OTHER: &str = "other";
 
 /// The stage that a decision has reached.
@@ -23,7 +23,7 @@ pub enum SpanStage {
     Resolve,
     /// Decide on the counters and record the hits.
     Count,
-    /// The store did not answer at once.
+    /// The store did not respond immediately.
     Wait,
     /// The store has decided.
     Counted,
@@ -31,23 +31,23 @@ pub enum SpanStage {
     FellBack,
 }
 
-/// What was decided, without anything that is a client's.
+/// The result of a decision without any text of clients.
 #[derive(Clone, Debug, Default)]
 pub struct DecisionSummary {
     pub domain: Box<str>,
     pub keys: Vec<Box<str>>,
-    /// None: nobody could decide it, or nothing is limited.
+    /// `None`: no decision, or no limit applies.
     pub is_limited: Option<bool>,
     pub hits: u64,
     pub remaining: Option<u64>,
     /// In seconds.
     pub retry_after: Option<u64>,
-    /// What is limited, as the gateway tells it apart.
+    /// The kind of limit at the gateway.
     pub kind: Option<&'static str>,
 }
 
 impl DecisionSummary {
-    /// A name as it may be told: that of rules is theirs; of what anybody may write, what looks like a name.
+    /// A name that may be exported: a name in the rules, or text of a client that has the form of a name.
     pub fn key(text: &str) -> Box<str> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
         let sound = !text.is_empty() && text.len() <= LONGEST_KEY && text.bytes().all(is_name);
@@ -65,17 +65,17 @@ impl DecisionSummary {
         keys
     }
 
-    /// A domain that has rules; any other may be anybody's.
+    /// A domain with rules; other names may be chosen by clients.
     pub fn domain(name: &str, has_rules: bool) -> Box<str> {
         if has_rules { name.into() } else { OTHER.into() }
     }
 }
 
-/// A check that is followed.
+/// The span of a sampled check.
 #[derive(Debug)]
 pub struct DecisionSpan {
     tracer: Arc<Tracer>,
-    /// None once it is told.
+    /// `None` after it was queued.
     record: Option<Box<SpanRecord>>,
 }
 
@@ -93,7 +93,7 @@ impl DecisionSpan {
             trace,
             id: SpanId::random(),
             parent: parent.map(|parent| parent.span),
-            // Without a parent it is nobody's.
+            // Without a parent the state is dropped.
             state: parent.and_then(|_| context::state(headers)),
             frontend,
             method: None,
@@ -116,7 +116,7 @@ impl DecisionSpan {
         }
     }
 
-    /// It has come so far now. What is decided anew begins anew.
+    /// Records that a stage begins. A repeated decision restarts its stages.
     pub fn enter(&mut self, stage: SpanStage) {
         self.note(|record| match stage {
             SpanStage::Resolve => {
@@ -133,7 +133,7 @@ impl DecisionSpan {
         });
     }
 
-    /// It asks by this method.
+    /// Sets the HTTP method.
     pub fn set_method(&mut self, method: &Method) {
         self.note(|record| record.method = Some(known(method)));
     }
@@ -142,17 +142,17 @@ impl DecisionSpan {
         self.note(|record| record.decided = Some(decided));
     }
 
-    /// It is answered by a call's status.
+    /// Sets the gRPC status.
     pub fn record_grpc_status(&mut self, code: tonic::Code) {
         self.note(|record| record.response = Some(ResponseStatus::Grpc(code.into())));
     }
 
-    /// It is answered over HTTP.
+    /// Sets the HTTP status.
     pub fn record_http_status(&mut self, status: http::StatusCode) {
         self.note(|record| record.response = Some(ResponseStatus::Http(status.as_u16())));
     }
 
-    /// Tells whoever is asked next that this is its parent.
+    /// Writes this span as the parent into the headers of the next request.
     pub fn inject(&self, headers: &mut HeaderMap) {
         let Some(record) = &self.record else { return };
         let Some(own) = traceparent(record.trace, record.id) else { return };

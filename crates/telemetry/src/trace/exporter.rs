@@ -1,5 +1,5 @@
-//! Sends what is followed to a receiver: once a second, sooner where much has come, and at the end. One message is held
-//! at a time; while a receiver does not take it the queue fills, and what finds no room there is lost and counted.
+//! Trace exporter: sends spans to a receiver once a second, sooner when many are queued, and at the end. It holds one
+//! message at a time; while the receiver fails, the queue fills, and spans that do not fit are dropped and counted.
 
 use super::otlp;
 use super::queue::{TraceItem, TraceReceiver};
@@ -14,12 +14,12 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 const EVERY: Duration = Duration::from_secs(1);
-/// The most checks in one message; with all that each may say it stays below what receivers take.
+/// Most checks in one message; the maximum size stays below the limits of receivers.
 const MOST: usize = 256;
-/// So often a message is sent; whoever does not take it by then will not.
+/// Attempts to send a message before it is dropped.
 const MOST_TRIES: u32 = 5;
 
-/// Sends what is followed.
+/// Sends spans.
 pub struct Exporter {
     tracer: Arc<Tracer>,
     receiver: TraceReceiver,
@@ -28,10 +28,10 @@ pub struct Exporter {
     held: Option<Batch>,
 }
 
-/// What is sent together.
+/// Spans of one message.
 struct Batch {
     message: ExportTraceServiceRequest,
-    /// How many were told by it.
+    /// Number of queue entries in it.
     count: usize,
     tries: u32,
 }
@@ -46,7 +46,7 @@ impl Exporter {
         Self { tracer, receiver, sender, resource, held: None }
     }
 
-    /// Sends until it is told to stop, and then what is left.
+    /// Sends until it is stopped, and then the rest.
     pub async fn run(mut self, mut stopped: watch::Receiver<bool>) {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -62,13 +62,13 @@ impl Exporter {
             }
             let pause = self.sender.pause();
             if !pause.is_zero() && timeout(pause, stopped.wait_for(|stopped| *stopped)).await.is_ok() {
-                // Once more, in case it is back.
+                // One more attempt, in case the receiver has recovered.
                 return self.empty().await;
             }
         }
     }
 
-    /// Sends all that has come, unless it is not taken.
+    /// Sends all queued spans, unless the receiver fails.
     async fn empty(&mut self) {
         while let Some(batch) = self.held.take().or_else(|| self.gather()) {
             let Batch { message, count, tries } = batch;
@@ -85,10 +85,10 @@ impl Exporter {
     fn gather(&mut self) -> Option<Batch> {
         let (mut spans, mut count) = (Vec::<Span>::new(), 0);
         while count < MOST
-            && let Some(told) = self.receiver.take()
+            && let Some(item) = self.receiver.take()
         {
             count += 1;
-            match told {
+            match item {
                 TraceItem::Decision(record) => {
                     record.into_spans(self.tracer.store, self.tracer.on_limit, &mut spans);
                 }

@@ -1,4 +1,4 @@
-//! Spans as OTLP has them.
+//! Spans in OTLP.
 
 use super::span::{AttributeValue, Span, SpanKind, SpanStatus};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::trace::v1 as proto;
 use proto::span::SpanKind as ProtoKind;
 use proto::status::StatusCode;
 
-/// Where a parent is told: whether it is known, and whether it is another process's.
+/// Flags of a parent: whether its process is known, and whether it is remote.
 const KNOWS_WHERE_PARENT_IS: u32 = 1 << 8;
 const PARENT_IS_REMOTE: u32 = 1 << 9;
 /// As in `traceparent`.
@@ -58,7 +58,7 @@ fn span(span: Span) -> proto::Span {
     }
 }
 
-/// Unset is none.
+/// Unset status.
 fn status(status: SpanStatus) -> Option<proto::Status> {
     let (code, message) = match status {
         SpanStatus::Unset => return None,

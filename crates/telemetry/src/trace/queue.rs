@@ -1,5 +1,5 @@
-//! What is on its way out. A decision never waits for it: what finds no room is dropped and counted. Nor does it wake
-//! anybody, until the queue is half full: whoever empties it comes by itself.
+//! Trace queue: spans to export. A decision never waits for it: entries that do not fit are dropped and counted. The
+//! exporter polls the queue and is woken only when it is half full.
 
 use super::metrics::TraceMetrics;
 use super::span::Span;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// The most that may be on its way: a check with all its spans, or a round of the mesh, is one.
+/// Capacity: a check with all its spans, or a round of the mesh, is one entry.
 pub(super) const MOST: usize = 2_048;
 
 /// One entry of the queue: a decision with all its spans, or a single span.
@@ -19,7 +19,7 @@ pub(super) enum TraceItem {
     Span(Box<Span>),
 }
 
-/// The way in.
+/// The sending side.
 #[derive(Debug)]
 pub(super) struct TraceQueue {
     way: Sender<TraceItem>,
@@ -27,7 +27,7 @@ pub(super) struct TraceQueue {
     metrics: Arc<TraceMetrics>,
 }
 
-/// The way out.
+/// The receiving side.
 #[derive(Debug)]
 pub struct TraceReceiver(Receiver<TraceItem>);
 
@@ -37,15 +37,15 @@ impl TraceQueue {
         (Self { way, half_full: Notify::new(), metrics }, TraceReceiver(out))
     }
 
-    pub(super) fn push(&self, told: TraceItem) {
-        if self.way.try_send(told).is_err() {
+    pub(super) fn push(&self, item: TraceItem) {
+        if self.way.try_send(item).is_err() {
             self.metrics.queue_full.fetch_add(1, Ordering::Relaxed);
         } else if self.way.capacity() <= MOST / 2 {
             self.half_full.notify_one();
         }
     }
 
-    /// Counts what no receiver has taken.
+    /// Counts entries that the receiver did not accept.
     pub(super) fn lost(&self, count: usize) {
         self.metrics.not_sent.fetch_add(count as u64, Ordering::Relaxed);
     }
@@ -56,7 +56,7 @@ impl TraceQueue {
 }
 
 impl TraceReceiver {
-    /// What came next, if anything did.
+    /// The next entry, if any.
     pub(super) fn take(&mut self) -> Option<TraceItem> {
         self.0.try_recv().ok()
     }

@@ -1,5 +1,5 @@
-//! Identifiers by chance. Nobody has to be unable to guess them, but no two traces of a fleet may have one: each thread
-//! begins anywhere in 128 bits.
+//! Random identifiers. They need not be unpredictable, but must be unique across a fleet: each thread has a random seed
+//! of 128 bits.
 
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;

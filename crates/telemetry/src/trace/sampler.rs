@@ -1,18 +1,17 @@
-//! Which traces are followed. Whoever begins one decides it for all that comes of it: a parent that is followed is
-//! followed here, too, and one that is not is not. What begins here is chosen by its name, as the SDKs of
-//! OpenTelemetry choose it, so that all who hold to one rate choose the same.
+//! Sampler: which traces are recorded. The decision of a parent applies to all its children. New traces are sampled by
+//! their ID, as in the SDKs of OpenTelemetry, so that all processes with the same rate choose the same traces.
 
 use super::context::{Parent, TraceId};
 
-/// Which traces are followed.
+/// Decides which traces are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sampler {
-    /// Of the 63 bits that are looked at, all below this.
+    /// Upper bound of the 63 examined bits of a sampled ID.
     below: u64,
 }
 
 impl Sampler {
-    /// This share of all traces, from 0 to 1.
+    /// Samples this share of all traces, from 0 to 1.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -23,14 +22,14 @@ impl Sampler {
         Self { below: (rate.clamp(0.0, 1.0) * (1_u64 << 63) as f64) as u64 }
     }
 
-    /// Whether a trace of this name that begins here is followed.
+    /// Whether a new trace with this ID is sampled.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "it looks at the lower half")]
     pub(super) fn is_sampled(self, trace: TraceId) -> bool {
         (trace.bits() as u64) >> 1 < self.below
     }
 
-    /// The trace that a request belongs to, if it is followed.
+    /// The trace of a request, if it is sampled.
     #[inline]
     pub(super) fn sample(self, parent: Option<&Parent>) -> Option<TraceId> {
         match parent {

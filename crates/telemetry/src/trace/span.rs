@@ -1,17 +1,17 @@
-//! A span that is over.
+//! Finished span.
 
 use super::context::{SpanId, TraceId};
 use hivemind_core::Timestamp;
 use std::borrow::Cow;
 
-/// Where in a conversation a span stands.
+/// The kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpanKind {
     Internal,
     Server,
 }
 
-/// How it went.
+/// The status of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpanStatus {
     Unset,
@@ -27,13 +27,13 @@ pub enum AttributeValue {
     List(Vec<Box<str>>),
 }
 
-/// A span that is over.
+/// A finished span.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     pub trace: TraceId,
     pub id: SpanId,
     pub parent: Option<SpanId>,
-    /// Whether the parent is another process's.
+    /// Whether the parent is in another process.
     pub is_remote: bool,
     pub state: Option<Box<str>>,
     pub name: &'static str,
@@ -45,7 +45,7 @@ pub(crate) struct Span {
 }
 
 impl AttributeValue {
-    /// A number as OpenTelemetry has it, which knows no larger ones.
+    /// An integer, at most the maximum of OpenTelemetry.
     pub fn count(number: u64) -> Self {
         Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }

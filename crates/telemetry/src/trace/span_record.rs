@@ -1,4 +1,4 @@
-//! What is noted of a check, and the spans that are made of it where they are sent.
+//! Record of a sampled check, from which the exporter builds the spans.
 
 use super::context::{SpanId, TraceId};
 use super::decision_span::DecisionSummary;
@@ -15,7 +15,7 @@ pub(super) enum ResponseStatus {
     Http(u16),
 }
 
-/// What is noted of a check.
+/// The record of a check.
 #[derive(Debug)]
 pub(super) struct SpanRecord {
     pub(super) trace: TraceId,
@@ -37,7 +37,7 @@ pub(super) struct SpanRecord {
 }
 
 impl SpanRecord {
-    /// The check, and what it was made of.
+    /// The span of the check and its children.
     pub(super) fn into_spans(self, store: CounterStore, on_limit: StatusOnLimit, spans: &mut Vec<Span>) {
         let of = (self.trace, self.id);
         if let Some(reads) = self.reads {
@@ -65,7 +65,7 @@ impl SpanRecord {
             name: "ratelimit.check",
             kind: SpanKind::Server,
             began: self.began,
-            // The wall clock may have been set meanwhile.
+            // The wall clock may have been set in the meantime.
             ended: self.ended.max(self.began),
             attributes,
             status,
@@ -112,11 +112,11 @@ impl SpanRecord {
         all
     }
 
-    /// A refusal is no error: it is what the service is for.
+    /// A refusal is a normal result and not an error.
     fn status(&self, on_limit: StatusOnLimit) -> SpanStatus {
         match self.response {
             None => SpanStatus::Error("not answered: the caller went, or its time was over"),
-            // As the conventions have it: what the caller did wrong is no error of ours.
+            // By the conventions, mistakes of the caller are not errors of the server.
             Some(ResponseStatus::Http(500..) | ResponseStatus::Grpc(2 | 4 | 12 | 13 | 14 | 15)) => {
                 SpanStatus::Error("answered with an error")
             }
@@ -138,7 +138,7 @@ impl CounterStore {
     }
 }
 
-/// A method as the conventions have it; any other may be anybody's word.
+/// A method that the conventions list; any other is arbitrary text of a client.
 pub(super) fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",

@@ -1,4 +1,4 @@
-//! Contexts, samplers and queues by themselves, and what a request pays that is not followed.
+//! Tests of contexts, samplers and queues, and the cost of a request that is not sampled.
 
 use super::context::{Parent, SpanId, TRACEPARENT, TRACESTATE, TraceId, state, traceparent};
 use super::queue::{MOST, TraceReceiver};
@@ -31,16 +31,16 @@ fn with(lines: &[(&'static str, &str)]) -> HeaderMap {
     headers
 }
 
-// Seen failing on: capital letters taken, version 00 with more behind it, and the version `ff`.
+// Fails when capital letters, version 00 with a suffix, or the version `ff` is accepted.
 #[test]
-fn a_parent_is_read_as_the_standard_writes_it_and_nothing_else_is_one() {
+fn parent_is_parsed_only_in_standard_form() {
     let (trace, span) = ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331");
     for (text, sampled) in [
         (format!("00-{trace}-{span}-01"), Some(true)),
         (format!("00-{trace}-{span}-00"), Some(false)),
         (format!("00-{trace}-{span}-03"), Some(true)),
         (format!("00-{trace}-{span}-fe"), Some(false)),
-        // A version that nobody knows yet begins in the same way.
+        // An unknown later version has the same prefix.
         (format!("cc-{trace}-{span}-01"), Some(true)),
         (format!("cc-{trace}-{span}-01-what-the-future-brings"), Some(true)),
         (format!("cc-{trace}-{span}-01."), None),
@@ -66,7 +66,7 @@ fn a_parent_is_read_as_the_standard_writes_it_and_nothing_else_is_one() {
     }
 }
 
-// Seen failing on: the first of two lines taken.
+// Fails when the first of two lines is used.
 #[test]
 fn of_two_parents_none_is_taken() {
     assert!(Parent::of(&with(&[("traceparent", SAMPLED)])).is_some());
@@ -74,9 +74,9 @@ fn of_two_parents_none_is_taken() {
     assert_eq!(Parent::of(&HeaderMap::new()), None);
 }
 
-// Seen failing on: the bound of its length, and of its members, left out.
+// Fails without the bound of its length, or of its members.
 #[test]
-fn a_state_is_passed_on_where_it_is_sound_and_short() {
+fn valid_short_tracestate_is_passed_on() {
     let member = |name: usize| format!("k{name:02}=v");
     let members = |count| (0..count).map(member).collect::<Vec<_>>().join(",");
     for (lines, expected) in [
@@ -106,12 +106,12 @@ fn a_state_is_passed_on_where_it_is_sound_and_short() {
 }
 
 proptest! {
-    // Seen failing on: an index past the end of a short one, and letters past `f`.
+    // Fails with an index past the end of a short text, or with letters past `f`.
     #[test]
-    fn no_bytes_are_too_wrong_to_be_read(
+    fn parser_accepts_any_bytes_without_panic(
         bytes in prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..80),
-            // One byte beside what is right.
+            // One byte differs from a valid text.
             (0..55_usize, any::<u8>()).prop_map(|(at, byte)| {
                 let mut bytes = SAMPLED.as_bytes().to_vec();
                 bytes[at] = byte;
@@ -121,7 +121,7 @@ proptest! {
         state_bytes in proptest::collection::vec(any::<u8>(), 0..600),
     ) {
         if let Some(parent) = Parent::read(&bytes) {
-            // What is read is what was written.
+            // The parsed text equals the written one.
             let names = format!("-{}-{}-", parent.trace, parent.span);
             prop_assert_eq!(&bytes[2..53], names.as_bytes());
         }
@@ -131,9 +131,9 @@ proptest! {
         }
     }
 
-    // Seen failing on: names without their leading zeros.
+    // Fails when leading zeros of IDs are dropped.
     #[test]
-    fn what_is_written_is_read_as_it_was(trace in 1..=u128::MAX, small in 1..=u128::from(u16::MAX), span in 1..=u64::MAX) {
+    fn written_parent_is_parsed_back(trace in 1..=u128::MAX, small in 1..=u128::from(u16::MAX), span in 1..=u64::MAX) {
         for trace in [trace, small] {
             let (trace, span) = (TraceId::new(trace).unwrap(), SpanId::new(span).unwrap());
             let headers = HeaderMap::from_iter([(TRACEPARENT, traceparent(trace, span).unwrap())]);
@@ -141,9 +141,9 @@ proptest! {
         }
     }
 
-    // Seen failing on: the upper half of the name looked at, and a rate of 1 that leaves one out.
+    // Fails when the upper half of the ID is used, or when a rate of 1 omits a trace.
     #[test]
-    fn a_name_is_chosen_by_its_lower_half_and_by_every_larger_rate_as_well(
+    fn sampler_uses_lower_half_and_larger_rates_include_smaller(
         high in any::<u64>(),
         low in prop_oneof![Just(0), Just(u64::MAX), any::<u64>()],
         rates in (0.0..=1.0_f64, 0.0..=1.0_f64),
@@ -158,9 +158,9 @@ proptest! {
     }
 }
 
-// Seen failing on: a parent that is followed by the rate.
+// Fails when the rate applies to a trace with a parent.
 #[test]
-fn a_parent_decides_for_what_comes_of_it() {
+fn parent_decides_sampling_of_children() {
     for rate in [0.0, 0.5, 1.0] {
         let sampler = Sampler::new(rate);
         let (followed, left) = (Parent::read(SAMPLED.as_bytes()), Parent::read(UNSAMPLED.as_bytes()));
@@ -171,9 +171,9 @@ fn a_parent_decides_for_what_comes_of_it() {
     assert!(Sampler::new(1.0).sample(None).is_some());
 }
 
-// Seen failing on: a rate that is not heeded.
+// Fails when the rate is ignored.
 #[test]
-fn a_rate_is_kept_over_many_traces() {
+fn sampled_share_equals_rate_over_many_traces() {
     for (rate, between) in [(0.25, 2_200..2_800), (0.01, 60..150)] {
         let sampler = Sampler::new(rate);
         let followed = (0..10_000).filter(|_| sampler.sample(None).is_some()).count();
@@ -181,9 +181,9 @@ fn a_rate_is_kept_over_many_traces() {
     }
 }
 
-// Seen failing on: a queue of twice the length, and drops that are not counted.
+// Fails with a queue of twice the length, or when drops are not counted.
 #[test]
-fn what_finds_no_room_is_dropped_and_counted_and_what_found_it_is_told() {
+fn full_queue_drops_and_counts_and_keeps_queued_entries() {
     let (tracer, mut receiver, metrics) = tracer(1.0);
     for _ in 0..MOST + 7 {
         drop(tracer.start_span(&HeaderMap::new(), Frontend::Grpc));
@@ -194,17 +194,17 @@ fn what_finds_no_room_is_dropped_and_counted_and_what_found_it_is_told() {
     assert!(receiver.take().is_some(), "there is room again");
 }
 
-// Seen failing on: nobody woken.
+// Fails when the exporter is not woken.
 #[tokio::test(start_paused = true)]
-async fn whoever_sends_is_woken_when_the_queue_is_half_full_and_not_before() {
+async fn exporter_is_woken_when_queue_is_half_full() {
     let (tracer, _outlet, _) = tracer(1.0);
-    let mut told = 0;
+    let mut queued = 0;
     while tokio::time::timeout(std::time::Duration::from_secs(1), tracer.queue.half_full()).await.is_err() {
         drop(tracer.start_span(&HeaderMap::new(), Frontend::Grpc));
-        told += 1;
-        assert!(told <= MOST / 2, "nobody is woken");
+        queued += 1;
+        assert!(queued <= MOST / 2, "the exporter is not woken");
     }
-    assert_eq!(told, MOST / 2);
+    assert_eq!(queued, MOST / 2);
 }
 
 /// Headers as Envoy sends them.
@@ -222,9 +222,9 @@ fn of_envoy(traceparent: Option<&str>) -> HeaderMap {
     headers
 }
 
-/// What a request pays, in nanoseconds: the best of several rounds, since others share the machine.
+/// Cost of a request in nanoseconds: the best of several rounds, because other processes share the machine.
 fn cost(tracer: Option<&Arc<Tracer>>, headers: &HeaderMap) -> f64 {
-    // Short ones: where others have the processor for a while, most are over before that.
+    // Short rounds: most end before another process gets the processor.
     let (rounds, times) = (if cfg!(debug_assertions) { 10 } else { 5_000 }, 500);
     let round = |_| {
         let from = MonotonicClock.now();
@@ -238,11 +238,11 @@ fn cost(tracer: Option<&Arc<Tracer>>, headers: &HeaderMap) -> f64 {
     (0..rounds).map(round).fold(f64::INFINITY, f64::min)
 }
 
-// By `cargo test --release -p hivemind-rl --lib pays_under -- --nocapture`; docs/decisions/018 has the metrics. As tests are
-// built otherwise it is not the product's speed, and only that nothing is allocated is asked.
-// Seen failing on: a check that is begun before it is known whether it is followed.
+// Run by `cargo test --release -p hivemind-rl-telemetry --lib unsampled -- --nocapture`; docs/decisions/018 has the results.
+// In other builds the time is not that of the product, and only the allocations are checked.
+// Fails when a span begins before the sampling is decided.
 #[test]
-fn a_request_that_is_not_followed_pays_under_100_ns_and_allocates_nothing() {
+fn unsampled_request_costs_under_100_ns_without_allocation() {
     let (tracer, _outlet, _) = tracer(0.0);
     for (name, tracer, headers) in [
         ("no tracing", None, of_envoy(None)),

@@ -1,4 +1,4 @@
-//! Follows checks, and rounds of the mesh.
+//! Tracer: begins the spans of checks and of rounds of the mesh.
 
 use super::context::{Parent, SpanId, TraceId};
 use super::decision_span::DecisionSpan;
@@ -13,7 +13,7 @@ use http::HeaderMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who keeps the counters.
+/// The owner of the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterStore {
     Memory,
@@ -21,7 +21,7 @@ pub enum CounterStore {
     Redis,
 }
 
-/// Follows checks, and rounds of the mesh.
+/// Begins the spans of checks and of rounds of the mesh.
 #[derive(Debug)]
 pub struct Tracer {
     sampler: Sampler,
@@ -41,7 +41,7 @@ impl Tracer {
         (Arc::new(Self { sampler: Sampler::new(rate), queue, store, on_limit }), receiver)
     }
 
-    /// Begins to follow the check of a request with these headers; none where it is not followed.
+    /// Begins the span of a check with these request headers; `None` if it is not sampled.
     #[inline]
     pub fn start_span(self: &Arc<Self>, headers: &HeaderMap, frontend: Frontend) -> Option<DecisionSpan> {
         let parent = Parent::of(headers);
@@ -49,7 +49,7 @@ impl Tracer {
         Some(DecisionSpan::start(self, trace, parent.as_ref(), headers, frontend))
     }
 
-    /// Tells of a round that the mesh has made, if it is followed.
+    /// Records a round of the mesh, if it is sampled.
     pub fn record_round(
         &self,
         name: &'static str,
@@ -74,7 +74,7 @@ impl Tracer {
     }
 }
 
-/// A span of its own for a part of another.
+/// A child span.
 pub(super) fn child_span(of: (TraceId, SpanId), name: &'static str, from: Timestamp, to: Timestamp) -> Span {
     let (trace, parent) = of;
     Span {
