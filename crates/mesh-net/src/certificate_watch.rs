@@ -1,7 +1,7 @@
 //! Reload of the certificate and the CA from their files, and warnings before they expire.
 
 use super::context::{NodeContext, every};
-use super::identity::{Certificates, IdentityError};
+use super::identity::{Certificates, NodeIdentityError};
 use hivemind_core::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl NodeContext {
 
     /// Reloads the certificate and the CA. Returns whether either changed. Existing connections stay open; those made
     /// with an expired certificate or with a CA that is no longer trusted are renewed, or closed after a grace period.
-    pub(super) fn reload_identity(&self) -> Result<bool, IdentityError> {
+    pub(super) fn reload_identity(&self) -> Result<bool, NodeIdentityError> {
         let change = self.identity.reload()?;
         if change.own || change.ca {
             tracing::info!(certificate = change.own, ca = change.ca, "mesh certificates reloaded");

@@ -4,7 +4,7 @@
 use super::caller_limits::CallerLimits;
 use super::dial_schedule::DialSchedule;
 use super::handshake::Hello;
-use super::identity::Identity;
+use super::identity::NodeIdentity;
 use super::links::Links;
 use super::lock;
 use super::name_lookup::NameLookups;
@@ -32,7 +32,7 @@ pub(super) struct NodeContext {
     /// Address and port that peers connect to. Without an address, peers use the source address of its connections.
     pub(super) advertised: (Option<IpAddr>, u16),
     pub(super) options: MeshOptions,
-    pub(super) identity: Identity,
+    pub(super) identity: NodeIdentity,
     pub(super) endpoint: Endpoint,
     pub(super) tcp_server: Arc<ServerConfig>,
     pub(super) tcp_client: Arc<ClientConfig>,

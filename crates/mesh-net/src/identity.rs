@@ -9,7 +9,7 @@ mod error;
 mod trust;
 mod validity;
 
-pub use error::IdentityError;
+pub use error::NodeIdentityError;
 pub(super) use validity::Validity;
 
 use arc_swap::ArcSwap;
@@ -32,7 +32,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use trust::{Trust, Verifier};
+use trust::{TrustVerifier, Verifier};
 
 /// ALPN protocol of mesh connections.
 const PROTOCOL: &[u8] = b"hivemind-mesh/1";
@@ -44,15 +44,15 @@ const MAX_FILE_SIZE: u64 = 1 << 20;
 /// As created by `hivemind certs`:
 ///
 /// ```
-/// use hivemind_mesh_net::TlsFiles;
+/// use hivemind_mesh_net::MeshTlsFiles;
 /// use std::path::Path;
 ///
 /// let folder = Path::new("/etc/hivemind/certs");
-/// let files = TlsFiles { ca: folder.join("ca.crt"), cert: folder.join("a.crt"), key: folder.join("a.key") };
+/// let files = MeshTlsFiles { ca: folder.join("ca.crt"), cert: folder.join("a.crt"), key: folder.join("a.key") };
 /// assert!(files.key.starts_with(folder));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFiles {
+pub struct MeshTlsFiles {
     /// The certificate of the CA, or of two CAs during a rotation.
     pub ca: PathBuf,
     /// This node's certificate, with the chain up to the CA.
@@ -85,11 +85,11 @@ pub struct Certificates {
 }
 
 /// A node's certificate and CA, as last read from their files.
-pub(super) struct Identity {
-    files: TlsFiles,
+pub(super) struct NodeIdentity {
+    files: MeshTlsFiles,
     name: NodeId,
     clock: Arc<dyn Clock>,
-    trust: Arc<Trust>,
+    trust: Arc<TrustVerifier>,
     own: Arc<OwnCertificate>,
     good: ArcSwap<Certificates>,
 }
@@ -105,14 +105,18 @@ pub(super) struct IdentityChange {
     pub(super) ca: bool,
 }
 
-impl Identity {
+impl NodeIdentity {
     /// Reads the files of the node with this name.
     ///
     /// # Errors
     /// If a file is invalid, or if peers would reject the certificate.
-    pub(super) fn load(files: TlsFiles, name: NodeId, clock: Arc<dyn Clock>) -> Result<Self, IdentityError> {
+    pub(super) fn load(
+        files: MeshTlsFiles,
+        name: NodeId,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, NodeIdentityError> {
         let (trust, own, good) = read(&files, &name, clock.now())?;
-        let trust = Arc::new(Trust(ArcSwap::from_pointee(trust)));
+        let trust = Arc::new(TrustVerifier(ArcSwap::from_pointee(trust)));
         let own = Arc::new(OwnCertificate(ArcSwap::from_pointee(own)));
         Ok(Self { files, name, clock, trust, own, good: ArcSwap::from_pointee(good) })
     }
@@ -120,8 +124,8 @@ impl Identity {
     /// Reads the files again and activates changes. Returns what changed.
     ///
     /// # Errors
-    /// As [`Identity::load`]; then nothing changes.
-    pub(super) fn reload(&self) -> Result<IdentityChange, IdentityError> {
+    /// As [`NodeIdentity::load`]; then nothing changes.
+    pub(super) fn reload(&self) -> Result<IdentityChange, NodeIdentityError> {
         let (trust, own, good) = read(&self.files, &self.name, self.clock.now())?;
         let change = IdentityChange {
             ca: self.trust.0.load().1.roots != trust.1.roots,
@@ -149,7 +153,7 @@ impl Identity {
     }
 
     /// TLS configuration of inbound connections, without session resumption: every connection verifies the peer.
-    pub(super) fn server(&self) -> Result<ServerConfig, IdentityError> {
+    pub(super) fn server(&self) -> Result<ServerConfig, NodeIdentityError> {
         let mut config = ServerConfig::builder_with_details(provider(), self.time())
             .with_protocol_versions(&[&TLS13])
             .map_err(tls)?
@@ -162,7 +166,7 @@ impl Identity {
     }
 
     /// TLS configuration of outbound connections.
-    pub(super) fn client(&self) -> Result<ClientConfig, IdentityError> {
+    pub(super) fn client(&self) -> Result<ClientConfig, NodeIdentityError> {
         let mut config = ClientConfig::builder_with_details(provider(), self.time())
             .with_protocol_versions(&[&TLS13])
             .map_err(tls)?
@@ -199,8 +203,8 @@ fn unix(now: Timestamp) -> UnixTime {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
-fn tls(cause: rustls::Error) -> IdentityError {
-    IdentityError::Tls(cause.to_string())
+fn tls(cause: rustls::Error) -> NodeIdentityError {
+    NodeIdentityError::Tls(cause.to_string())
 }
 
 /// Whether a certificate is for a name. Certificates treat `Node`, `node` and `node.` as equal and the mesh does not, so
@@ -225,24 +229,24 @@ pub(super) fn valid_until(chain: &[CertificateDer<'_>]) -> Timestamp {
 }
 
 fn read(
-    files: &TlsFiles,
+    files: &MeshTlsFiles,
     name: &NodeId,
     now: Timestamp,
-) -> Result<(Verifier, CertifiedKey, Certificates), IdentityError> {
-    let no_ca = || IdentityError::Missing { file: files.ca.clone(), what: "CA certificate" };
+) -> Result<(Verifier, CertifiedKey, Certificates), NodeIdentityError> {
+    let no_ca = || NodeIdentityError::Missing { file: files.ca.clone(), what: "CA certificate" };
     let authorities = certificates(&files.ca)?;
     let chain = certificates(&files.cert)?;
     let key = PrivateKeyDer::from_pem_slice(&bytes(&files.key)?)
-        .map_err(|_| IdentityError::Missing { file: files.key.clone(), what: "private key" })?;
+        .map_err(|_| NodeIdentityError::Missing { file: files.key.clone(), what: "private key" })?;
     let verifier = verifier(&authorities).ok_or_else(no_ca)?;
-    let mismatch = || IdentityError::Mismatch { cert: files.cert.clone(), key: files.key.clone() };
+    let mismatch = || NodeIdentityError::Mismatch { cert: files.cert.clone(), key: files.key.clone() };
     let own = CertifiedKey::from_der(chain, key, &provider()).map_err(|_| mismatch())?;
     let (first, rest) = own.cert.split_first().ok_or_else(mismatch)?;
     if !is_for(first, name) {
-        return Err(IdentityError::OtherName { cert: files.cert.clone(), name: name.clone() });
+        return Err(NodeIdentityError::OtherName { cert: files.cert.clone(), name: name.clone() });
     }
     let is_good = |verifier: &Verifier| verifier.0.verify_client_cert(first, rest, unix(now));
-    is_good(&verifier).map_err(|cause| IdentityError::Refused {
+    is_good(&verifier).map_err(|cause| NodeIdentityError::Refused {
         cert: files.cert.clone(),
         ca: files.ca.clone(),
         cause: cause.to_string(),
@@ -272,20 +276,20 @@ fn verifier(authorities: &[CertificateDer<'static>]) -> Option<Verifier> {
     Some(Verifier(verifier.build().ok()?, roots))
 }
 
-fn bytes(file: &Path) -> Result<Vec<u8>, IdentityError> {
-    let unreadable = |cause| IdentityError::Unreadable { file: file.to_owned(), cause };
+fn bytes(file: &Path) -> Result<Vec<u8>, NodeIdentityError> {
+    let unreadable = |cause| NodeIdentityError::Unreadable { file: file.to_owned(), cause };
     let found = std::fs::metadata(file).map_err(unreadable)?;
     if found.len() > MAX_FILE_SIZE {
-        return Err(IdentityError::TooLarge { file: file.to_owned() });
+        return Err(NodeIdentityError::TooLarge { file: file.to_owned() });
     }
     std::fs::read(file).map_err(unreadable)
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, NodeIdentityError> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes(file)?).collect();
     match read {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(IdentityError::Missing { file: file.to_owned(), what: "certificate" }),
+        _ => Err(NodeIdentityError::Missing { file: file.to_owned(), what: "certificate" }),
     }
 }
 

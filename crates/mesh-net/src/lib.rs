@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use hivemind_core::SystemClock;
-//! use hivemind_mesh_net::{Discovery, Mesh, MeshSettings, TlsFiles};
+//! use hivemind_mesh_net::{Discovery, Mesh, MeshSettings, MeshTlsFiles};
 //! use hivemind_mesh::{MeshOptions, NodeId};
 //! use std::{sync::Arc, time::Duration};
 //!
@@ -27,7 +27,7 @@
 //!     advertise_port: None,
 //!     discovery: Discovery::default(), // It dials no peers, but others may join.
 //!     max_peers: 100,
-//!     tls: TlsFiles { ca: file("ca.crt"), cert: file("a.crt"), key: file("a.key") },
+//!     tls: MeshTlsFiles { ca: file("ca.crt"), cert: file("a.crt"), key: file("a.key") },
 //!     options: MeshOptions::default(),
 //! };
 //! let mesh = Mesh::start(settings, Arc::new(SystemClock)).await?;
@@ -75,13 +75,13 @@ mod tick_report;
 mod ticker;
 mod traffic;
 
-pub use identity::{Certificates, IdentityError, TlsFiles};
+pub use identity::{Certificates, MeshTlsFiles, NodeIdentityError};
 pub use isolation::Isolation;
 pub use link::Transport;
 pub use mesh::{Mesh, PeerStore};
 pub use peer::{Peer, PeerState};
 pub use quic::EndpointError;
-pub use settings::{Discovery, MeshSettings, StartError};
+pub use settings::{Discovery, MeshSettings, MeshStartError};
 pub use tick_report::{TickReport, TickReports};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

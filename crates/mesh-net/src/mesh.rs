@@ -4,7 +4,7 @@ use super::caller_limits::CallerLimits;
 use super::context::{NodeContext, every};
 use super::dial_schedule::{DialSchedule, MAX_DIALS};
 use super::discovery;
-use super::identity::{Certificates, Identity, IdentityError};
+use super::identity::{Certificates, NodeIdentity, NodeIdentityError};
 use super::isolation::Isolation;
 use super::links::Links;
 use super::lock;
@@ -12,7 +12,7 @@ use super::name_lookup::NameLookups;
 use super::peer::Peer;
 use super::peer_table::PeerTable;
 use super::quic;
-use super::settings::{MeshSettings, StartError};
+use super::settings::{MeshSettings, MeshStartError};
 use super::tick_report::TickReports;
 use super::ticker::TICK;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
@@ -39,10 +39,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 ///
 /// ```
 /// use hivemind_core::SystemClock;
-/// use hivemind_mesh_net::{Mesh, MeshSettings, StartError};
+/// use hivemind_mesh_net::{Mesh, MeshSettings, MeshStartError};
 /// use std::{sync::Arc, time::Duration};
 ///
-/// async fn serve(settings: MeshSettings) -> Result<(), StartError> {
+/// async fn serve(settings: MeshSettings) -> Result<(), MeshStartError> {
 ///     let mesh = Mesh::start(settings, Arc::new(SystemClock)).await?;
 ///     let store = mesh.store(); // For a limiter: `RateLimiter::builder(limits).store(Arc::new(store), seed)`.
 ///     mesh.leave(Duration::from_secs(5)).await; // Returns its allowance to the others.
@@ -76,11 +76,11 @@ impl Mesh {
     ///
     /// # Errors
     /// If it cannot listen, or if peers would reject its certificate.
-    pub async fn start(settings: MeshSettings, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+    pub async fn start(settings: MeshSettings, clock: Arc<dyn Clock>) -> Result<Self, MeshStartError> {
         let now = clock.now();
         let MeshSettings { name, cluster, bind, discovery, max_peers, options, .. } = settings;
-        let identity = Identity::load(settings.tls, name.clone(), Arc::clone(&clock))?;
-        let unbound = |cause| StartError::Bind { address: bind, cause };
+        let identity = NodeIdentity::load(settings.tls, name.clone(), Arc::clone(&clock))?;
+        let unbound = |cause| MeshStartError::Bind { address: bind, cause };
         let (listener, socket) = listen(bind).await.map_err(unbound)?;
         let address = socket.local_addr().map_err(unbound)?;
         let mut node = Node::new(name.clone(), now.as_nanos(), options.clone(), now);
@@ -212,7 +212,7 @@ impl Mesh {
     ///
     /// # Errors
     /// If the files are invalid; then nothing changes.
-    pub fn reload_identity(&self) -> Result<bool, IdentityError> {
+    pub fn reload_identity(&self) -> Result<bool, NodeIdentityError> {
         self.context.reload_identity()
     }
 

@@ -1,7 +1,7 @@
 //! QUIC transport, used by default: one connection per pair of peers. Asks have a separate stream, so a lost packet of
 //! other frames does not delay them.
 
-use super::identity::{Identity, IdentityError};
+use super::identity::{NodeIdentity, NodeIdentityError};
 use super::link::Streams;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{Connection, Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt};
@@ -19,7 +19,7 @@ const MAX_INCOMING: usize = 256;
 const STREAM_WINDOW: u32 = 1 << 20;
 
 /// An endpoint for inbound and outbound connections on one socket.
-pub(super) fn endpoint(socket: UdpSocket, identity: &Identity) -> Result<Endpoint, EndpointError> {
+pub(super) fn endpoint(socket: UdpSocket, identity: &NodeIdentity) -> Result<Endpoint, EndpointError> {
     let transport = Arc::new(transport());
     let server = QuicServerConfig::try_from(identity.server()?).map_err(|_| EndpointError::Ciphers)?;
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(server));
@@ -40,9 +40,9 @@ pub(super) fn endpoint(socket: UdpSocket, identity: &Identity) -> Result<Endpoin
 /// Why no QUIC endpoint was created.
 ///
 /// ```
-/// use hivemind_mesh_net::{EndpointError, StartError};
+/// use hivemind_mesh_net::{EndpointError, MeshStartError};
 ///
-/// let error = StartError::from(EndpointError::Ciphers);
+/// let error = MeshStartError::from(EndpointError::Ciphers);
 /// assert_eq!(error.to_string(), "QUIC cannot be set up: the TLS library has no initial cipher suite for QUIC");
 /// ```
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ pub(super) fn endpoint(socket: UdpSocket, identity: &Identity) -> Result<Endpoin
 pub enum EndpointError {
     /// An invalid certificate or CA.
     #[error(transparent)]
-    Identity(#[from] IdentityError),
+    Identity(#[from] NodeIdentityError),
     /// Missing algorithms.
     #[error("the TLS library has no initial cipher suite for QUIC")]
     Ciphers,

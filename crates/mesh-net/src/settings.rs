@@ -1,6 +1,6 @@
 //! Settings of a mesh node, and errors of its start.
 
-use super::identity::{IdentityError, TlsFiles};
+use super::identity::{MeshTlsFiles, NodeIdentityError};
 use super::quic::EndpointError;
 use hivemind_mesh::MeshOptions;
 use hivemind_mesh::NodeId;
@@ -10,10 +10,10 @@ use std::net::{IpAddr, SocketAddr};
 /// Settings of a mesh node.
 ///
 /// ```
-/// use hivemind_mesh_net::{Discovery, MeshSettings, TlsFiles};
+/// use hivemind_mesh_net::{Discovery, MeshSettings, MeshTlsFiles};
 /// use hivemind_mesh::{MeshOptions, NodeId};
 ///
-/// let tls = TlsFiles { ca: "ca.crt".into(), cert: "a.crt".into(), key: "a.key".into() };
+/// let tls = MeshTlsFiles { ca: "ca.crt".into(), cert: "a.crt".into(), key: "a.key".into() };
 /// let settings = MeshSettings {
 ///     name: NodeId::parse("a")?,
 ///     cluster: "shop".into(),
@@ -44,7 +44,7 @@ pub struct MeshSettings {
     /// Maximum number of peers.
     pub max_peers: usize,
     /// Its certificate, its key and the CA.
-    pub tls: TlsFiles,
+    pub tls: MeshTlsFiles,
     /// Options of the mesh protocol.
     pub options: MeshOptions,
 }
@@ -90,12 +90,12 @@ impl Discovery {
 ///
 /// ```
 /// use hivemind_core::SystemClock;
-/// # use hivemind_mesh_net::{Discovery, MeshSettings, TlsFiles};
+/// # use hivemind_mesh_net::{Discovery, MeshSettings, MeshTlsFiles};
 /// # use hivemind_mesh::{MeshOptions, NodeId};
 /// use hivemind_mesh_net::Mesh;
 /// use std::sync::Arc;
 ///
-/// let tls = TlsFiles { ca: "/nowhere/ca.crt".into(), cert: "/nowhere/a.crt".into(), key: "/nowhere/a.key".into() };
+/// let tls = MeshTlsFiles { ca: "/nowhere/ca.crt".into(), cert: "/nowhere/a.crt".into(), key: "/nowhere/a.key".into() };
 /// # let (advertise, advertise_port, max_peers) = (None, None, 9);
 /// # let (name, bind) = (NodeId::parse("a")?, "127.0.0.1:0".parse()?);
 /// # let (cluster, discovery, options) = ("shop".into(), Discovery::default(), MeshOptions::default());
@@ -107,10 +107,10 @@ impl Discovery {
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StartError {
+pub enum MeshStartError {
     /// An invalid certificate or CA.
     #[error(transparent)]
-    Identity(#[from] IdentityError),
+    Identity(#[from] NodeIdentityError),
     /// A socket error.
     #[error("the mesh cannot listen on {address}: {cause}; change `mesh.bind`")]
     Bind {

@@ -3,7 +3,7 @@
 use super::section::{MeshFiles, MeshSection};
 use crate::rate_limiting::RateLimiting;
 use hivemind_mesh::{CouncilOptions, MeshOptions, NodeId};
-use hivemind_mesh_net::{Discovery, MeshSettings, TlsFiles};
+use hivemind_mesh_net::{Discovery, MeshSettings, MeshTlsFiles};
 
 pub(super) fn settings(mesh: &MeshSection, limiting: &RateLimiting, name: &str) -> MeshSettings {
     let MeshFiles { ca, cert, key } = mesh.tls.clone();
@@ -25,7 +25,7 @@ pub(super) fn settings(mesh: &MeshSection, limiting: &RateLimiting, name: &str) 
             mdns: mesh.mdns,
         },
         max_peers: mesh.max_peers,
-        tls: TlsFiles { ca, cert, key },
+        tls: MeshTlsFiles { ca, cert, key },
         options: MeshOptions {
             on_unreachable: mesh.on_unreachable,
             sync_interval: mesh.sync_interval,

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 /// Why a node has no identity.
 ///
 /// ```
-/// use hivemind_mesh_net::IdentityError;
+/// use hivemind_mesh_net::NodeIdentityError;
 ///
-/// let error = IdentityError::Missing { file: "a.key".into(), what: "private key" };
+/// let error = NodeIdentityError::Missing { file: "a.key".into(), what: "private key" };
 /// assert_eq!(error.to_string(), "a.key: no valid private key in PEM; create one with `hivemind certs`");
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum IdentityError {
+pub enum NodeIdentityError {
     /// A file is missing or not readable.
     #[error("{}: cannot be read: {cause}; create it with `hivemind certs`", file.display())]
     Unreadable {

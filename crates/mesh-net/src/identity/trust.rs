@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The active CA.
 #[derive(Debug)]
-pub(super) struct Trust(pub(super) ArcSwap<Verifier>);
+pub(super) struct TrustVerifier(pub(super) ArcSwap<Verifier>);
 
 /// Certificate verifier and its roots.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ fn only_tls13() -> Error {
     Error::General("the mesh requires TLS 1.3".to_owned())
 }
 
-impl ClientCertVerifier for Trust {
+impl ClientCertVerifier for TrustVerifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -68,7 +68,7 @@ impl ClientCertVerifier for Trust {
 }
 
 /// Checks acceptors in the same way as callers.
-impl ServerCertVerifier for Trust {
+impl ServerCertVerifier for TrustVerifier {
     fn verify_server_cert(
         &self,
         end: &CertificateDer<'_>,

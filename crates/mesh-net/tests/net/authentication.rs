@@ -79,7 +79,7 @@ async fn two_meshes_of_one_ca_never_merge() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_with_an_unacceptable_certificate_does_not_start() {
     let (authority, foreign) = (Authority::new(), Authority::new());
-    let other_ca = hivemind_mesh_net::TlsFiles { ca: foreign.node("a").ca, ..authority.node("a") };
+    let other_ca = hivemind_mesh_net::MeshTlsFiles { ca: foreign.node("a").ca, ..authority.node("a") };
     for (files, name, message) in [
         (authority.expired("a"), "a", "peers would reject this certificate"),
         (other_ca, "a", "peers would reject this certificate"),

@@ -1,7 +1,7 @@
 //! A private CA and its certificates, in a temporary folder.
 
 use hivemind_core::{Clock, SystemClock, Timestamp};
-use hivemind_mesh_net::TlsFiles;
+use hivemind_mesh_net::MeshTlsFiles;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     date_time_ymd,
@@ -37,31 +37,31 @@ impl Authority {
     }
 
     /// Creates the files of a node with this name.
-    pub(crate) fn node(&self, name: &str) -> TlsFiles {
+    pub(crate) fn node(&self, name: &str) -> MeshTlsFiles {
         self.write(name, &certificate_of(name))
     }
 
     /// Creates the files of a node whose certificate has expired.
-    pub(crate) fn expired(&self, name: &str) -> TlsFiles {
+    pub(crate) fn expired(&self, name: &str) -> MeshTlsFiles {
         let mut params = certificate_of(name);
         params.not_after = date_time_ymd(2001, 1, 1);
         self.write(name, &params)
     }
 
     /// Creates the files of a node whose certificate is valid for `span`.
-    pub(crate) fn good_for(&self, name: &str, span: Duration) -> TlsFiles {
+    pub(crate) fn good_for(&self, name: &str, span: Duration) -> MeshTlsFiles {
         let mut params = certificate_of(name);
         params.not_after = (std::time::UNIX_EPOCH + SystemClock.now().since(Timestamp::EPOCH) + span).into();
         self.write(name, &params)
     }
 
-    fn write(&self, name: &str, params: &CertificateParams) -> TlsFiles {
+    fn write(&self, name: &str, params: &CertificateParams) -> MeshTlsFiles {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let file = |ending: &str| self.folder.path().join(format!("{name}.{ending}"));
         fs::write(file("crt"), certificate.pem()).unwrap();
         fs::write(file("key"), key.serialize_pem()).unwrap();
-        TlsFiles { ca: self.folder.path().join("ca.crt"), cert: file("crt"), key: file("key") }
+        MeshTlsFiles { ca: self.folder.path().join("ca.crt"), cert: file("crt"), key: file("key") }
     }
 }
 

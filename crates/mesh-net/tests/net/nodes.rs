@@ -4,7 +4,7 @@ use super::authority::Authority;
 use hivemind_core::store::{Charge, Context, Key, Parts, Store};
 use hivemind_core::{Clock, Limit, SystemClock, Timestamp};
 use hivemind_mesh::{MeshOptions, NodeId};
-use hivemind_mesh_net::{Discovery, Mesh, MeshSettings, Peer, TlsFiles};
+use hivemind_mesh_net::{Discovery, Mesh, MeshSettings, MeshTlsFiles, Peer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,7 +15,7 @@ use tokio::time::{interval, timeout};
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Settings of a node with one bootstrap peer, or none.
-pub(crate) fn settings(tls: TlsFiles, name: &str, peer: Option<SocketAddr>) -> MeshSettings {
+pub(crate) fn settings(tls: MeshTlsFiles, name: &str, peer: Option<SocketAddr>) -> MeshSettings {
     let peers = peer.map(|address| address.to_string()).into_iter().collect();
     MeshSettings {
         tls,

@@ -2,7 +2,7 @@
 
 use super::nodes::{Nodes, wait_until};
 use super::untrusted_client::{hello, hello_with_generation};
-use hivemind_mesh_net::TlsFiles;
+use hivemind_mesh_net::MeshTlsFiles;
 use quinn::{Connection, Endpoint};
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A peer with a certificate, whose messages the test sends.
-fn peer(files: &TlsFiles) -> Endpoint {
+fn peer(files: &MeshTlsFiles) -> Endpoint {
     let certificate = CertificateDer::from_pem_file(&files.cert).unwrap();
     let key = PrivateKeyDer::from_pem_file(&files.key).unwrap();
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))

@@ -1,6 +1,6 @@
 //! An untrusted client, which speaks TLS with any certificate and sends arbitrary bytes.
 
-use hivemind_mesh_net::TlsFiles;
+use hivemind_mesh_net::MeshTlsFiles;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::default_provider;
@@ -63,7 +63,7 @@ pub(crate) struct UntrustedClient {
 
 impl UntrustedClient {
     /// Uses the certificate in these files, if any, regardless of its CA.
-    pub(crate) fn with(files: Option<&TlsFiles>, some_ca: &TlsFiles) -> Self {
+    pub(crate) fn with(files: Option<&MeshTlsFiles>, some_ca: &MeshTlsFiles) -> Self {
         let provider = Arc::new(default_provider());
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(&some_ca.ca).unwrap()).unwrap();
