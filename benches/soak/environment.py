@@ -17,7 +17,7 @@ descriptors:
     rate_limit: {unit: hour, requests_per_unit: %d}
 """
 # Wildcards that every value of a domain is compared with.
-PATTERNS = 2000
+PATTERNS = 1000
 PATTERN_RULES = "domain: patterns\ndescriptors:\n" + "".join(
     f'  - {{key: path, value: "*v{number}*", rate_limit: {{unit: minute, requests_per_unit: 5}}}}\n' for number in range(PATTERNS))
 ENVOY = """static_resources:

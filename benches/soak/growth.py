@@ -2,11 +2,13 @@
 """Growth of a series of samples: a robust slope of its later part.
 
 Comparing two means far apart hides slow growth, and a linear fit follows outliers. The median of the slopes of all pairs (Theil-Sen) has neither
-problem: almost a third of the samples may be outliers. The first third is ignored, because a process still allocates then. All samples must come from
+problem: almost a third of the samples may be outliers. Pairs are whole periods of the load apart, because memory rises with each reload of many
+patterns and falls afterwards. The first third is ignored, because a process still allocates then. All samples must come from
 the same load: memory freed after its end once hid a leak in a run of one minute (+25 MB per minute looked like +4).
 
-    benches/soak/growth.py     self-test: detects a ramp under noise, and accepts noise, a slow start, one step and outliers. It fails with
+    benches/soak/growth.py     self-test: detects a ramp under noise, and accepts noise, a slow start, one step, a period and outliers. It fails with
                                unsigned slopes, with the first third included, with a mean instead of the median, and with a bound of 11 MB"""
+import collections
 import random
 import statistics
 import sys
@@ -18,9 +20,15 @@ MEMORY_MB, MEMORY_SHORT_MB = 0.3, 20.0
 FILES, FILES_SHORT = 0.5, 2.0  # The same for threads.
 
 
+PERIOD = 20  # Seconds after which kills, restarts, patterns and certificates repeat.
+
+
 def slope(samples):
-    """The median slope of all pairs of `(second, value)`, per minute."""
-    pairs = ((earlier, later) for at, earlier in enumerate(samples) for later in samples[at + 1:])
+    """The median slope per minute of all pairs of `(second, value)` that are whole periods apart."""
+    phases = collections.defaultdict(list)
+    for sample in samples:
+        phases[sample[0] % PERIOD].append(sample)
+    pairs = ((earlier, later) for phase in phases.values() for at, earlier in enumerate(phase) for later in phase[at + 1:])
     return 60 * statistics.median((later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in pairs)
 
 
@@ -51,6 +59,11 @@ def self_test():
     if found > may(4)[0]:
         print(f"growth: a step of the allocator: {found:+.2f} MB per minute, maximum {may(4)[0]:.2f}")
         return 1
+    seasons = [dice.gauss(70, 1.5) + 3 * ((second - 13) % PERIOD) for second in range(40)]
+    found = growth([(second, value, 50, 9) for second, value in enumerate(seasons)])[0]
+    if found > may(1)[0]:
+        print(f"growth: a load with a period: {found:+.2f} MB per minute, maximum {may(1)[0]:.2f}")
+        return 1
     for what, values, grows in (
             ("noise", noise, False),
             ("a ramp of 4 MB per minute under noise", [each + second / 15 for second, each in enumerate(noise)], True),
@@ -67,7 +80,7 @@ def self_test():
         if (found > may(10)[2]) != grows:
             print(f"growth: {what}: {found:+.2f} per minute, maximum {may(10)[2]:.2f}")
             return 1
-    print("growth: detects a ramp; accepts noise, a slow start, one step and outliers")
+    print("growth: detects a ramp; accepts noise, a slow start, one step, a period and outliers")
     return 0
 
 

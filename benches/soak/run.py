@@ -8,7 +8,7 @@
 Three nodes of a mesh, each with a TLS gateway, a real Envoy that calls all three, and a fourth node that counts in Redis. Clients send requests
 through Envoy, to three nodes directly with `/json`, to one with gRPC, and to the gateway of the first node. The dashboard of the first node is open:
 event streams, pages, and a probe each second. Hostile clients attack all ports of the first node: connections that are held and never call, garbage,
-slow bodies, nested JSON. Every second the rules are rewritten and reloaded by each node; for 3 of 15 seconds they contain thousands of wildcards.
+slow bodies, nested JSON. Every second the rules are rewritten and reloaded by each node; for 3 of 20 seconds they contain a thousand wildcards.
 Every 20 seconds the third node is killed and restarted 3 seconds later, and Redis likewise in between. Every 10 seconds the certificates of the
 gateway and of two nodes are renewed. In the last quarter, at least 20 seconds, rules, nodes and Redis do not change; there the limits are used up
 and checked in both directions.
@@ -40,7 +40,8 @@ import time
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benches/rls"))
-from bench.process import Broken, Process  # noqa: E402  (needs the path above)
+import growth  # noqa: E402  (needs the path above)
+from bench.process import Broken, Process  # noqa: E402
 from breaks import BREAKS, BROKEN_RULES, EJECTION, KEPT, WRITTEN, Hoard, Leak  # noqa: E402
 from checks import SETTLE, Checks  # noqa: E402
 from dashboard import Events, Pages, Probe  # noqa: E402
@@ -49,8 +50,8 @@ from frontends import Client, Frontend, by_envoy, by_gateway, by_json, by_redis 
 from hostile import attacks, sockets  # noqa: E402
 from node import Node, Redis, mesh, reached, redis  # noqa: E402
 
-KILL, DOWN, ROTATE = 20, 3, 10  # Seconds between kills, until the restart, and between certificates.
-PATTERNS, PATTERNS_EVERY = 3, 15  # Seconds with wildcards, and between their beginnings.
+# Seconds between kills, until the restart, between certificates, and with wildcards. Everything repeats after a period of growth.py.
+KILL, DOWN, ROTATE, PATTERNS = growth.PERIOD, 3, growth.PERIOD // 2, 3
 GRPC_RATE, GRPC_USERS = 200, 2000  # gRPC calls per second, and the number of users.
 
 
@@ -118,7 +119,7 @@ class Soak:
         if self.broken == "shy":
             text = text.replace("requests_per_unit: 50, burst: 50", "requests_per_unit: 1, burst: 1")
         self.write("soak.yaml", text + KEPT * (self.broken == "leak") + BROKEN_RULES * (self.broken == "reload" and number == self.middle))
-        has_patterns = number % PATTERNS_EVERY < PATTERNS and self.calm
+        has_patterns = self.calm and DOWN + 1 < number % KILL <= DOWN + 1 + PATTERNS
         self.write("patterns.yaml", PATTERN_RULES if has_patterns else "domain: patterns\ndescriptors: []\n")
 
     def write(self, name, text):
