@@ -58,7 +58,7 @@ PAINTED = """new Promise(done => { const look = () => {
     const figure = [...document.querySelectorAll('.tile dd')].some(one => /[0-9]/.test(one.textContent));
     if (!paint || !figure) return requestAnimationFrame(look);
     const fetched = performance.getEntriesByType('resource').concat(performance.getEntriesByType('navigation'));
-    done({paint: paint.startTime, figures: performance.now(),
+    done({paint: paint.startTime, data: performance.now(),
           files: fetched.length, bytes: fetched.reduce((sum, one) => sum + one.encodedBodySize, 0)}); }; look(); })"""
 
 # A page that needs nothing but itself.
@@ -79,7 +79,7 @@ def paint(run):
         page.close()
     rows = [(name, *(f"{pick([one[field] for one in found]):.0f}" for pick in (min, statistics.median, max)))
             for name, field in (("first paint, ms", "paint"), ("first paint of one word, ms", "floor"),
-                                ("first figures, ms", "figures"), ("requests", "files"), ("bytes", "bytes"))]
+                                ("first data, ms", "data"), ("requests", "files"), ("bytes", "bytes"))]
     run.report.table("Opening the page", ("what", "least", "median", "most"), rows,
                      f"{run.pages} new pages without a cache, {KEYS:,} keys in memory, {PEERS} peers.")
     middle = statistics.median(one["paint"] for one in found)

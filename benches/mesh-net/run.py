@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""What a mesh of real nodes costs, and how long its answers take.
+"""Costs and latencies of a mesh of real nodes.
 
     ./run.py                      everything, some 10 minutes; ends with tables in Markdown
     ./run.py --quick              fewer and shorter rounds, under 5 minutes
     ./run.py --only open,cost     some sections
     ./run.py --out tables.md      write the tables to this file, too
 
-It starts nodes of `hivemind serve` (target/release/hivemind of this repository unless told otherwise: build it first
-with `cargo build --release --locked`) on loopback, with a CA and certificates by `hivemind certs`, drives them with
-the load client of ../rls, and ends them by their process ids.
+It starts nodes of `hivemind serve` on loopback, with a CA and certificates by `hivemind certs`, sends load with the
+client of ../rls, and ends the nodes by their process ids. The default program is target/release/hivemind of this
+repository: build it first with `cargo build --release --locked`.
 
 Sections:
   cost    3, 10 and 30 nodes: time to join, CPU and bytes of a node at rest and under load, bytes of an update,
           how long a count takes to the others
   scale   the same number of requests at 3, 10 and 30 nodes, with the mesh and without: requests/s in all, CPU of a request
   open    three nodes, 10,000 requests/s in all, open loop; those that asked an owner apart
-  floor   one node's CPU of a call with the mesh on, off, and beside the floors of ../rls
+  floor   one node's CPU of a call with the mesh on and off, compared with the floors of ../rls
 
-CPU is user + system of /proc/PID/stat. Only figures of one run compare: client and nodes share the cores. Ends with 0
+CPU is user + system of /proc/PID/stat. Compare only numbers of one run: client and nodes share the cores. Ends with 0
 if all targets are met, 1 if one is missed, 2 if something did not work."""
 import argparse
 import os
@@ -40,7 +40,7 @@ SECTIONS = {"cost": cost.cost, "scale": cost.scale, "open": calls.open_loop, "fl
 
 
 class Run:
-    """What the sections are told: how long to measure what, and where to report it."""
+    """Options of the sections: duration of the measurements, and the report."""
 
     def __init__(self, options, folder):
         self.folder, self.program = pathlib.Path(folder), options.server

@@ -53,13 +53,13 @@ def open_loop(run):
         raise Broken("the client that asks did not work")
     worst = {field: max(result[field] for result in held) for field in ("rps", "p50", "p95", "p99", "p999")}
     done = sum(result["rps"] for result in held)
-    rows.append(("those that hold their rights, the slowest of three nodes", f"{done:,.0f}", *shown(worst)))
+    rows.append(("calls decided from allowance, the slowest of three nodes", f"{done:,.0f}", *shown(worst)))
     rows.append((f"those that asked an owner ({asks:.0f} asks for {asking[0]['n']} requests)", f"{asking[0]['rps']:,.0f}",
                  *shown(asking[0])))
     run.report.table("Open loop at three nodes", ("what", "requests/s", "p50 ms", "p95 ms", "p99 ms", "p99.9 ms"), rows,
                      f"{RATE:,} requests/s in all for {run.seconds} s, latency from when a request was due; four clients and "
                      "three nodes share the cores.")
-    # All of them: those that asked are told apart, and weigh in by their number.
+    # All calls: those that asked an owner are reported separately and weighted by their number.
     everyone = {field: max(worst[field], asking[0][field] if field != "p50" else 0) for field in BOUNDS}
     run.report.target("mesh", f"open loop, {RATE:,}/s: p50 of those that hold, p95 and p99 also of those that asked",
                       "<= 1 / 5 / 10 ms", " / ".join(f"{everyone[field] / 1e3:.2f}" for field in BOUNDS) + " ms",

@@ -19,7 +19,7 @@ def propagation(fleet, samples):
     for number in range(samples):
         at, other = (fleet.nodes[(number + step) % len(fleet.nodes)] for step in (0, 1))
         value = f"p{number}-{time.monotonic_ns()}"
-        # Who has no part in a counter is not told of it.
+        # A node that does not use a counter receives no updates of it.
         before = remaining(fleet.ask(other, "seen", value))
         fleet.ask(at, "seen", value)
         begun = time.monotonic()
@@ -58,7 +58,7 @@ def cost(run):
             time.sleep(3)
             rest_cpu, rest_bytes = over(fleet, run.seconds)
             # Each value once a second: what a node that does not own it spends is one update, not more. The first
-            # time a value has to be told by its name.
+            # update of a value contains its key.
             rate = min(UPDATES, 10_000 // len(fleet.nodes))
             options = {"rate": rate, "key": "hot", "keys": rate, "conns": 1, "streams": 8}
             loads(fleet.nodes, n=rate * 2, seconds=3, **options)
@@ -78,8 +78,8 @@ def cost(run):
 
 
 def scale(run):
-    """Many processes on two cores cost more for each request whether they are a mesh or not: each size is measured both
-    ways. What a node does every second whoever asks is told apart, in `cost`, and taken off here."""
+    """Many processes on two cores cost more per request, with or without a mesh: each size is measured both ways. What
+    a node does every second without requests is reported in `cost` and subtracted here."""
     rows, ratios = [], {}
     for count in run.sizes:
         alone, _, _ = requests(run, count, mesh=False)

@@ -11,8 +11,8 @@ import time
 
 from bench.process import Broken, Process
 
-# Nobody reaches the first. Its windows are short, so that they begin in the view of all: of a window that began before,
-# who joined later has no share and asks. Of the second everything is with the owner, so that the first request of a
+# No run reaches the first limit. Its windows are short, so that they begin in the view of all nodes: of a window that
+# began before, a node that joined later has no share and asks. Of the second everything is with the owner, so that the first request of a
 # second for a value asks, wherever it is not the owner that is asked. Of the last a counter stays for the day.
 RULES = {"domain": "bench", "descriptors": [
     {"key": "hot", "rate_limit": {"unit": "second", "requests_per_unit": 4_000_000_000}},

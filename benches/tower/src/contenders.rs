@@ -24,7 +24,7 @@ use tower_governor::key_extractor::PeerIpKeyExtractor;
 /// More requests than a benchmark sends.
 const PLENTY: u32 = 1_000_000_000;
 /// The number of clients.
-const CROWD: u32 = 100_000;
+const MANY_CLIENTS: u32 = 100_000;
 
 const PASSED: StatusCode = StatusCode::OK;
 const REFUSED: StatusCode = StatusCode::TOO_MANY_REQUESTS;
@@ -46,9 +46,9 @@ pub const NAMES: [&str; 23] = [
     "governor-refused-before",
     "bare-token",
     "ours-token",
-    "bare-crowd",
-    "ours-crowd",
-    "governor-crowd",
+    "bare-many",
+    "ours-many",
+    "governor-many",
     "served-bare",
     "served-ours-pass",
     "served-ours-pass-before",
@@ -78,9 +78,9 @@ pub fn of(name: &str) -> Option<Contender<'static>> {
         "governor-refused-before" => asked(name, used_up(theirs(false).layer(bare())), REFUSED, request),
         "bare-token" => asked(name, bare(), PASSED, request_with_token),
         "ours-token" => asked(name, inside(plenty()), PASSED, request_with_token),
-        "bare-crowd" => asked(name, bare(), PASSED, crowd()),
-        "ours-crowd" => asked(name, met(inside(plenty())), PASSED, crowd()),
-        "governor-crowd" => asked(name, met(bare().layer(theirs(true))), PASSED, crowd()),
+        "bare-many" => asked(name, bare(), PASSED, many_clients()),
+        "ours-many" => asked(name, met(inside(plenty())), PASSED, many_clients()),
+        "governor-many" => asked(name, met(bare().layer(theirs(true))), PASSED, many_clients()),
         _ => return of_served(name),
     })
 }
@@ -150,17 +150,17 @@ fn met<S, B>(service: S) -> S
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
 {
-    for client in 0..CROWD {
+    for client in 0..MANY_CLIENTS {
         ask(&service, request_from(address(client)));
     }
     service
 }
 
 /// Requests of many clients in random order, the same for all contenders.
-fn crowd() -> impl FnMut() -> Request<Body> {
+fn many_clients() -> impl FnMut() -> Request<Body> {
     let mut random = Random::new(3);
     move || {
-        let client = random.next_u64() % u64::from(CROWD);
+        let client = random.next_u64() % u64::from(MANY_CLIENTS);
         request_from(address(u32::try_from(client).unwrap_or(0)))
     }
 }

@@ -76,9 +76,9 @@ fn judge(rounds: usize) -> ExitCode {
         over("tower_governor refuses; bare 200", &theirs("refused"), "bare", None, None);
     }
     report.over("by a token, with the guard; bare 200", ["ours-token", "bare-token"], None, None);
-    report.over("100,000 clients, ours; bare 200", ["ours-crowd", "bare-crowd"], None, None);
-    let crowds = ["ours-crowd", "governor-crowd"];
-    report.over("100,000 clients, ours; tower_governor", crowds, None, None);
+    report.over("100,000 clients, ours; bare 200", ["ours-many", "bare-many"], None, None);
+    let many = ["ours-many", "governor-many"];
+    report.over("100,000 clients, ours; tower_governor", many, None, None);
     println!(
         "\n| the same over sockets, ns of the server thread's CPU | it | floor | adds | ratio | target | |"
     );
