@@ -1,5 +1,5 @@
 //! The admin port: health, the JSON form of the rate limit service, the operator API (rules, keys, decisions,
-//! simulation, events) and the dashboard.
+//! simulation, events) and the dashboard. Terms: `docs/GLOSSARY.md`.
 
 #![expect(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "an internal crate")]
 

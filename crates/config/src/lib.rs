@@ -1,4 +1,5 @@
-//! Configuration reader: documents with source spans, problems with place and remedy, environment, schema.
+//! Configuration reader: documents with source spans, problems with place and remedy, environment, schema. Terms:
+//! `docs/GLOSSARY.md`.
 //!
 //! It reads key by key and knows no section: each component owns its section and reads it with these types.
 

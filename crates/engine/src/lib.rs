@@ -1,4 +1,5 @@
 //! Decision engine of the service: rule files become active rules, which decide requests on the counter storage.
+//! Terms: `docs/GLOSSARY.md`.
 
 #![expect(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "an internal crate")]
 

@@ -1,4 +1,4 @@
-//! Envoy's rate limit service: the gRPC transport and the codec of its messages.
+//! Envoy's rate limit service: the gRPC transport and the codec of its messages. Terms: `docs/GLOSSARY.md`.
 
 #![expect(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "an internal crate")]
 

@@ -1,5 +1,5 @@
 //! The gateway: a rate limiting reverse proxy. It runs one thread per core; each connection stays on one thread,
-//! together with everything its requests need, including upstream connections.
+//! together with everything its requests need, including upstream connections. Terms: `docs/GLOSSARY.md`.
 //!
 //! Forwarded requests are serialized from parsed values, never copied: so no two servers can read one request as two.
 //! See docs/decisions/010.

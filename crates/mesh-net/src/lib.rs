@@ -1,5 +1,5 @@
 //! Transport of the mesh: QUIC and TCP connections, discovery, handshake, identity, and the tasks that drive the state
-//! machine of `hivemind_mesh`, which makes every decision.
+//! machine of `hivemind_mesh`, which makes every decision. Terms: `docs/GLOSSARY.md`.
 //!
 //! ```
 //! use hivemind_core::SystemClock;

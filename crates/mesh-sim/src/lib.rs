@@ -1,5 +1,6 @@
-//! Simulator of the mesh: many nodes in one process with the real state machine and codec, a network that loses, delays,
-//! duplicates and reorders frames, clock offsets, and a count of all admissions. A seed determines a run bit for bit.
+//! Simulator of the mesh: many nodes in one process with the real state machine and codec, a network that loses,
+//! delays, duplicates and reorders frames, clock offsets, and a count of all admissions. A seed determines a run bit
+//! for bit. Terms: `docs/GLOSSARY.md`.
 //!
 //! ```
 //! use hivemind_mesh_sim::scenarios;

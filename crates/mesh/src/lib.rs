@@ -1,6 +1,6 @@
-//! Limits shared by peers without a central store: a state machine without I/O. Requests, frames and ticks
-//! enter a [`Node`] together with the time; decisions and frames come out. [`MeshStore`] wraps a node behind
-//! core's store port.
+//! Limits shared by peers without a central store: a state machine without I/O. Requests, frames and ticks enter a
+//! [`Node`] together with the time; decisions and frames come out. [`MeshStore`] wraps a node behind core's store
+//! port. Terms: `docs/GLOSSARY.md`.
 //!
 //! A node decides locally while it holds allowance for a key, and asks the key's owner otherwise. The allowance
 //! of all nodes together never exceeds the limit: an owner debits its ledger before it sends a grant. Members

@@ -1,4 +1,4 @@
-//! Hivemind counters in Redis or Valkey, shared exactly by any number of nodes.
+//! Hivemind counters in Redis or Valkey, shared exactly by any number of nodes. Terms: `docs/GLOSSARY.md`.
 //!
 //! One call of a script decides the whole batch of a request, in one round trip, all or
 //! nothing. Its arithmetic equals that of the algorithms of `hivemind-core` to the last bit

@@ -1,4 +1,4 @@
-//! The `hivemind` binary as a library, so that fuzz targets can reach its parsers.
+//! The `hivemind` binary as a library, so that fuzz targets can reach its parsers. Terms: `docs/GLOSSARY.md`.
 //!
 //! It is not a public API: programs that embed rate limiting use `hivemind-rl-core`.
 

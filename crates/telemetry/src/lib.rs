@@ -1,4 +1,5 @@
-//! Telemetry: metrics for Prometheus and OTLP from one set of counters, traces, logs and redaction.
+//! Telemetry: metrics for Prometheus and OTLP from one set of counters, traces, logs and redaction. Terms:
+//! `docs/GLOSSARY.md`.
 
 #![expect(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "an internal crate")]
 

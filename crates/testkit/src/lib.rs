@@ -1,4 +1,5 @@
-//! Shared support code of the integration tests: processes, clients, certificates and short forms.
+//! Shared support code of the integration tests: processes, clients, certificates and short forms. Terms:
+//! `docs/GLOSSARY.md`.
 //!
 //! Every process gets a folder of its own and ports that the kernel chooses, and is killed when its handle is
 //! dropped. Every wait has a deadline; tests never sleep. The crate is a dev-dependency and is not published.

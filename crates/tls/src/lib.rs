@@ -1,5 +1,5 @@
-//! TLS of listeners and clients: reloaded certificates, negotiation of the protocol, and redirects from plain
-//! HTTP. TLS 1.2 is the minimum; the algorithms are those of ring.
+//! TLS of listeners and clients: reloaded certificates, negotiation of the protocol, and redirects from plain HTTP.
+//! TLS 1.2 is the minimum; the algorithms are those of ring. Terms: `docs/GLOSSARY.md`.
 //!
 //! A failed handshake is logged at debug level only: a network scan causes many of them and must not fill the
 //! log.

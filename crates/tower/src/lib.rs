@@ -1,4 +1,4 @@
-//! Rate limiting middleware for axum, tonic, hyper and any tower stack.
+//! Rate limiting middleware for axum, tonic, hyper and any tower stack. Terms: `docs/GLOSSARY.md`.
 //!
 //! Clients are identified by session, bearer token, API key id or address. Requests over the limit get `429` with
 //! `Retry-After`; the inner service is not called.
