@@ -3,8 +3,8 @@
 use crate::{Case, Iteration, NOW, PLENTY, fixed_window, sliding_window, token_bucket};
 use hivemind_core::store::{Charge, Context, Key, Parts, Store};
 use hivemind_core::{Cost, Limit};
-use hivemind_mesh::testing::seated;
-use hivemind_mesh::{Carrier, Decided, Lane, MeshOptions, MeshStore, Node, NodeId, Output};
+use hivemind_mesh::testing::mesh_nodes;
+use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeDecision, NodeId, Output};
 use std::hint::black_box;
 
 pub(super) const CASES: &[Case] = &[
@@ -29,7 +29,7 @@ impl Carrier for NoPeers {
 
 /// `as_owner` selects the node of three that decides: the owner of the counter, or another one.
 fn decision(limit: Limit, as_owner: bool) -> Iteration {
-    let mut nodes = seated(3, &MeshOptions::default(), NOW);
+    let mut nodes = mesh_nodes(3, &MeshOptions::default(), NOW);
     let is_owner = |node: &Node| node.view().and_then(|view| view.owner(KEY)) == Some(node.member());
     let chosen = nodes.iter().position(|node| is_owner(node) == as_owner).unwrap();
     let mut has_asked = false;
@@ -37,9 +37,9 @@ fn decision(limit: Limit, as_owner: bool) -> Iteration {
         let charge = Charge { cost: Cost::new(WARM_UP_HITS), ..charge_to(&limit) };
         match nodes.get_mut(chosen).unwrap().decide(&[charge], Context::at(NOW)) {
             // Right after a grant, the allowance is at its maximum.
-            Decided::Now(_) if round >= WARM_UP && (has_asked || as_owner) => break,
-            Decided::Now(_) => has_asked = false,
-            Decided::Later(_) => {
+            NodeDecision::Now(_) if round >= WARM_UP && (has_asked || as_owner) => break,
+            NodeDecision::Now(_) => has_asked = false,
+            NodeDecision::Later(_) => {
                 has_asked = true;
                 (0..4).for_each(|_| exchange(&mut nodes));
             }

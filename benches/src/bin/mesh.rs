@@ -10,8 +10,8 @@ use hivemind_core::store::{
     Charge, Context, Key, LocalStore, MemoryStore, Parts, Store, StoreOptions, Verdicts,
 };
 use hivemind_core::{Clock, Limit, Period, SystemClock, Timestamp};
-use hivemind_mesh::testing::seated;
-use hivemind_mesh::{Carrier, Decided, Lane, MeshOptions, MeshStore, Node, NodeId, Output};
+use hivemind_mesh::testing::mesh_nodes;
+use hivemind_mesh::{Carrier, NodeDecision, Lane, MeshOptions, MeshStore, Node, NodeId, Output};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 
@@ -60,7 +60,7 @@ fn decisions() {
     let now = SystemClock.now();
     let options = MeshOptions::default();
     let stores: Vec<_> =
-        seated(3, &options, now).into_iter().map(|node| MeshStore::new(node, Nobody)).collect();
+        mesh_nodes(3, &options, now).into_iter().map(|node| MeshStore::new(node, Nobody)).collect();
     let memory = MemoryStore::new(StoreOptions::default());
     let one = |store: &MeshStore<Nobody>, index: u64| held(store, index, &limit);
     let taken = interleave(
@@ -90,7 +90,7 @@ fn decisions() {
 fn own_counters() {
     let sliding = Limit::sliding_window(u32::MAX, Period::DAY);
     let bucket = contenders::bucket(1_000, Period::SECOND, contenders::PLENTY);
-    let nodes = seated(3, &MeshOptions::default(), SystemClock.now());
+    let nodes = mesh_nodes(3, &MeshOptions::default(), SystemClock.now());
     let store = nodes.into_iter().next().map(|node| MeshStore::new(node, Nobody)).expect("three nodes");
     let memory = MemoryStore::new(StoreOptions::default());
     // Nobody is lent anything of these before it asks, so who can decide at once is the owner.
@@ -139,14 +139,14 @@ fn frames(node: &mut Node) -> Vec<(NodeId, Vec<u8>)> {
 fn merging() {
     let limit = Limit::fixed_window(1_000_000, Period::DAY);
     let start = SystemClock.now();
-    let mut nodes = seated(2, &MeshOptions::default(), start);
+    let mut nodes = mesh_nodes(2, &MeshOptions::default(), start);
     let (mut updates, mut nanos, mut bytes) = (0_u64, 0.0, 0_u64);
     for round in 0..12_u64 {
         let now = Timestamp::from_nanos(start.as_nanos() + round * 60_000_000);
         let (first, second) = nodes.split_at_mut(1);
         let (first, second) = (&mut first[0], &mut second[0]);
         for index in 0..20_000 {
-            if let Decided::Later(_) = first.decide(&[charge(index, &limit)], Context::at(now)) {
+            if let NodeDecision::Later(_) = first.decide(&[charge(index, &limit)], Context::at(now)) {
                 unreachable!("a millionth of it is held");
             }
         }
@@ -181,7 +181,7 @@ fn memory() {
     let hour = Period::HOUR.nanos();
     // The middle of an hour, so that the first window is one.
     let start = Timestamp::from_nanos(SystemClock.now().as_nanos() / hour * hour + hour / 2);
-    let mut nodes = seated(10, &MeshOptions::default(), start);
+    let mut nodes = mesh_nodes(10, &MeshOptions::default(), start);
     let (region, resident_before) = (Region::new(ALLOCATOR), resident::bytes());
     for (name, begins) in [("one window", start.as_nanos()), ("two windows", start.as_nanos() + hour)] {
         for index in 0..100_000 {

@@ -22,7 +22,7 @@ use hivemind_engine::block_list::KeyName;
 use hivemind_engine::key_counters::{KeyCounter, KeyCounters};
 use hivemind_engine::mesh::shown_holding;
 use hivemind_engine::storage::CounterStatus;
-use hivemind_mesh::NotPosted;
+use hivemind_mesh::EntryError;
 use serde_json::{Map, Value, json};
 
 /// The counter is shared because the table was full.
@@ -229,25 +229,25 @@ fn why_less(limit: &Limit, before: &CounterStatus, after: &CounterStatus) -> &'s
     }
 }
 
-fn not_blocked(why: &NotPosted) -> Response {
+fn not_blocked(why: &EntryError) -> Response {
     let (status, detail) = match why {
-        NotPosted::Full { most } => (
+        EntryError::Full { most } => (
             StatusCode::CONFLICT,
             format!(
                 "{most} keys are blocked, which is the maximum: unblock one, or use a rule with 0 requests."
             ),
         ),
-        NotPosted::Crowded { most } => (
+        EntryError::Crowded { most } => (
             StatusCode::CONFLICT,
             format!(
                 "The block list has its maximum of {most} entries, including unblocked keys, which expire after a week, and the oldest is an active block: block that one again, or use a rule with 0 requests."
             ),
         ),
-        NotPosted::TooLong { most } => (
+        EntryError::TooLong { most } => (
             StatusCode::UNPROCESSABLE_ENTITY,
             format!("The key is longer than {most} bytes and cannot be blocked."),
         ),
-        NotPosted::TooLate => (
+        EntryError::TooLate => (
             StatusCode::UNPROCESSABLE_ENTITY,
             "A block lasts at most 366 days; for a permanent one, add a rule with 0 requests.".to_owned(),
         ),

@@ -5,7 +5,7 @@ use super::reply::{ok, problem};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use hivemind_mesh::{GivenUp, NotGivenUp};
+use hivemind_mesh::{ForgetError, ForgetOutcome};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -33,10 +33,10 @@ pub(super) async fn forget(State(admin): State<Admin>, Path(name): Path<String>)
         return problem(StatusCode::NOT_FOUND, "No mesh", "`storage.kind` is not `mesh`.");
     };
     match mesh.give_up(&name) {
-        Ok(given_up) => ok(&json!({"peer": name, "was_member": given_up == GivenUp::Member})),
+        Ok(given_up) => ok(&json!({"peer": name, "was_member": given_up == ForgetOutcome::Member})),
         Err(why) => {
             let status =
-                if why == NotGivenUp::Unknown { StatusCode::NOT_FOUND } else { StatusCode::CONFLICT };
+                if why == ForgetError::Unknown { StatusCode::NOT_FOUND } else { StatusCode::CONFLICT };
             problem(status, "Not forgotten", &format!("`{name}`: {why}."))
         }
     }

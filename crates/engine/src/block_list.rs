@@ -1,6 +1,6 @@
 //! Block list: keys that an operator blocked until a time, regardless of their limits.
 //!
-//! Blocks are entries of a board that all nodes of a mesh share (`hivemind_mesh::Board`). This module
+//! Blocks are entries of the replicated map of the mesh (`hivemind_mesh::MapHandle`). This module
 //! indexes them for decisions.
 //!
 //! While nothing is blocked, a decision reads one number, which is 0. Otherwise the number is the time at
@@ -15,7 +15,7 @@ pub(crate) use stored_key_name::StoredKeyName;
 use arc_swap::{ArcSwap, Guard};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Parts;
-use hivemind_mesh::{Board, Bulletin, NotPosted, Note};
+use hivemind_mesh::{EntryError, MapEntry, MapHandle, ReplicatedMap};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct Block {
 
 /// All blocked keys.
 pub struct BlockList {
-    board: Arc<Board>,
+    board: Arc<MapHandle>,
     index: Arc<BlockIndex>,
     /// Number of requests refused because of a block.
     refused: AtomicU64,
@@ -92,13 +92,13 @@ impl BlockSnapshot<'_> {
 impl Default for BlockList {
     /// The block list of a node without peers.
     fn default() -> Self {
-        Self::on(Arc::new(Board::new(None)))
+        Self::on(Arc::new(MapHandle::new(None)))
     }
 }
 
 impl BlockList {
     /// The block list stored on `board`.
-    pub fn on(board: Arc<Board>) -> Self {
+    pub fn on(board: Arc<MapHandle>) -> Self {
         let (table, hasher) = (ArcSwap::from_pointee(BlockTable::default()), RandomState::new());
         let index = Arc::new(BlockIndex { ends_last: AtomicU64::new(0), table, hasher });
         let watching = Arc::clone(&index);
@@ -148,13 +148,13 @@ impl BlockList {
     }
 
     /// Blocks a key.
-    pub fn block(&self, name: &KeyName, until: Timestamp, now: Timestamp) -> Result<(), NotPosted> {
-        self.board.post(&name.stored().text(), until, now)
+    pub fn block(&self, name: &KeyName, until: Timestamp, now: Timestamp) -> Result<(), EntryError> {
+        self.board.insert(&name.stored().text(), until, now)
     }
 
     /// Ends a block early. Returns whether there was one.
     pub fn unblock(&self, name: &KeyName, now: Timestamp) -> bool {
-        self.board.take_down(&name.stored().text(), now)
+        self.board.remove(&name.stored().text(), now)
     }
 
     /// Whether all nodes of a mesh apply the blocks.
@@ -165,12 +165,12 @@ impl BlockList {
     /// All blocks, sorted by their texts; the board bounds their number.
     pub fn list(&self, now: Timestamp) -> Vec<Block> {
         let now = self.time(now);
-        self.board.show(|entries| {
-            let block = |(text, note): (&[u8], &Note)| {
-                let by = note.by.as_ref().map(ToString::to_string);
-                Some(Block { name: StoredKeyName::read(text)?, until: note.until, by })
+        self.board.read(|entries| {
+            let block = |(text, entry): (&[u8], &MapEntry)| {
+                let by = entry.by.as_ref().map(ToString::to_string);
+                Some(Block { name: StoredKeyName::read(text)?, until: entry.until, by })
             };
-            entries.holding(now).filter_map(block).collect()
+            entries.active(now).filter_map(block).collect()
         })
     }
 }
@@ -180,21 +180,21 @@ impl BlockIndex {
         self.hasher.hash_one((parts.domain, parts.entries))
     }
 
-    fn update(&self, entries: &Bulletin) {
+    fn update(&self, entries: &ReplicatedMap) {
         let before = self.table.load();
         let (mut table, mut ends_last) = (BlockTable::default(), Timestamp::EPOCH);
         // Expiry is checked at lookup.
-        for (text, note) in entries.holding(Timestamp::EPOCH) {
+        for (text, entry) in entries.active(Timestamp::EPOCH) {
             let known = before.texts.get(text).cloned();
             // Entries of a newer version may not be blocks.
             let Some(read) = known.or_else(|| self.read(text)) else { continue };
-            ends_last = ends_last.max(note.until);
+            ends_last = ends_last.max(entry.until);
             match &read {
                 Read::Named(hash, name) => {
-                    table.named.entry(*hash).or_default().push((Arc::clone(name), note.until));
+                    table.named.entry(*hash).or_default().push((Arc::clone(name), entry.until));
                 }
                 Read::Hidden(name) => {
-                    table.hidden.insert(Arc::clone(name), note.until);
+                    table.hidden.insert(Arc::clone(name), entry.until);
                 }
             }
             table.texts.insert(text.into(), read);
@@ -255,9 +255,9 @@ mod tests {
         let secret = |value| KeyName::new("d", [("user", "ada"), ("authorization", value)]);
         blocks.block(&secret("of-ada"), later(10), NOW).unwrap();
         blocks.block(&name("bob"), later(10), NOW).unwrap();
-        let text = blocks.board.show(|entries| {
+        let text = blocks.board.read(|entries| {
             entries
-                .holding(NOW)
+                .active(NOW)
                 .map(|(text, _)| String::from_utf8_lossy(text).into_owned())
                 .collect::<String>()
         });

@@ -15,7 +15,7 @@ use hivemind_mesh::Generation;
 use hivemind_mesh::MeshOptions;
 use hivemind_mesh::MeshStore;
 use hivemind_mesh::NodeId;
-use hivemind_mesh::bulletin::Board;
+use hivemind_mesh::replicated_map::MapHandle;
 use quinn::Endpoint;
 use rustls::{ClientConfig, ServerConfig};
 use std::net::IpAddr;
@@ -38,7 +38,7 @@ pub(super) struct NodeContext {
     pub(super) tcp_client: Arc<ClientConfig>,
     pub(super) links: Arc<Links>,
     pub(super) peer_table: Mutex<PeerTable>,
-    pub(super) board: Arc<Board>,
+    pub(super) board: Arc<MapHandle>,
     pub(super) dial_schedule: Mutex<DialSchedule>,
     pub(super) lookups: NameLookups,
     pub(super) store: Arc<MeshStore<Arc<Links>>>,
@@ -77,7 +77,7 @@ impl NodeContext {
     /// Handles that another process uses this node's name. The later generation wins; the other process logs a warning.
     pub(super) fn handle_namesake(&self, run: Generation) {
         let now = self.clock.now();
-        let is_outdated = self.store.with(|node| node.hear_of_run(now, run));
+        let is_outdated = self.store.with(|node| node.observe_generation(now, run));
         if is_outdated && lock(&self.reported_namesake).replace(run) != Some(run) {
             tracing::warn!(
                 run = run.0,

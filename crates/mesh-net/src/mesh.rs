@@ -19,8 +19,8 @@ use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
 use hivemind_core::{Clock, Timestamp};
 use hivemind_mesh::MeshStore;
 use hivemind_mesh::NodeId;
-use hivemind_mesh::bulletin::Board;
-use hivemind_mesh::{GivenUp, Node, NotGivenUp, Sight, Standing};
+use hivemind_mesh::replicated_map::MapHandle;
+use hivemind_mesh::{ForgetError, ForgetOutcome, Inspection, Node, Standing};
 use quinn::VarInt;
 use std::io;
 use std::net::SocketAddr;
@@ -89,7 +89,7 @@ impl Mesh {
         } else if discovery.has_names() {
             node.seek_from(now.saturating_add(discovery::FOUNDING_DELAY));
         }
-        let board = Arc::new(Board::by_mesh_clock(&node));
+        let board = Arc::new(MapHandle::by_mesh_clock(&node));
         let links = Arc::new(Links::new(name.clone(), max_peers));
         let advertise = settings.advertise.or_else(|| Some(address.ip()).filter(|ip| !ip.is_unspecified()));
         let context = Arc::new(NodeContext {
@@ -137,7 +137,7 @@ impl Mesh {
 
     /// The map that all nodes replicate.
     #[must_use]
-    pub fn board(&self) -> Arc<Board> {
+    pub fn board(&self) -> Arc<MapHandle> {
         Arc::clone(&self.context.board)
     }
 
@@ -226,9 +226,9 @@ impl Mesh {
     ///
     /// # Errors
     /// If the peer is this node, sent a frame recently, or is unknown.
-    pub fn forget_peer(&self, peer: &NodeId) -> Result<GivenUp, NotGivenUp> {
+    pub fn forget_peer(&self, peer: &NodeId) -> Result<ForgetOutcome, ForgetError> {
         let now = self.context.clock.now();
-        self.context.store.with(|node| node.give_up_peer(peer, now))
+        self.context.store.with(|node| node.forget_peer(peer, now))
     }
 
     /// Leaves the view and continues to serve as an observer, which asks the remaining nodes. Returns once its allowance
@@ -284,7 +284,7 @@ impl PeerStore {
     ///
     /// # Errors
     /// If an owner is unreachable or did not answer; the result is unknown then.
-    pub async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Sight>, StoreError> {
+    pub async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Inspection>, StoreError> {
         self.0.look(batch, context).await
     }
 

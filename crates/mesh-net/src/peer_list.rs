@@ -20,20 +20,20 @@ impl NodeContext {
         let (standing, contacts) = self.store.with(|node| {
             // The generation of a connected peer may change once; its frames carry the new one.
             let newest = |(name, address, known): (NodeId, SocketAddr, Generation)| {
-                let generation = node.run_of(&name).map_or(known, |newest| newest.max(known));
+                let generation = node.generation_of(&name).map_or(known, |newest| newest.max(known));
                 (name, address, generation)
             };
             (node.standing(now), contacts.into_iter().map(newest).collect::<Vec<_>>())
         });
         let silences: BTreeMap<_, _> = standing.ages.into_iter().collect();
         let clocks: BTreeMap<_, _> = standing.clocks.iter().map(|clock| (&clock.id, clock)).collect();
-        let council = &self.options.council;
+        let membership = &self.options.membership;
         let describe = |(name, address, generation): (NodeId, SocketAddr, Generation)| {
             let link = self.links.get(&name);
             let (clock, silence) = (clocks.get(&name).copied(), silences.get(&name).copied());
             let quic_rtt = link.as_ref().and_then(|link| link.peer.quic.as_ref()).map(Connection::rtt);
             let traffic = self.links.traffic(&name).totals();
-            let after = (council.staleness, council.dead_after);
+            let after = (membership.staleness, membership.dead_after);
             Peer {
                 address,
                 generation: generation.0,

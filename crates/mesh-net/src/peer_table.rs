@@ -4,7 +4,7 @@
 use super::handshake::MAX_NAME_LEN;
 use hivemind_core::Timestamp;
 use hivemind_mesh::NodeId;
-use hivemind_mesh::wire::{Reader, Unreadable, Writer};
+use hivemind_mesh::frame::wire::{Unreadable, WireReader, WireWriter};
 use hivemind_mesh::{Generation, Member};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -189,7 +189,7 @@ impl PeerTable {
 
     /// An encoded table without entries, for messages whose content follows the table.
     pub(super) fn empty_message() -> Vec<u8> {
-        let mut writer = Writer::default();
+        let mut writer = WireWriter::default();
         writer.number(0);
         writer.0
     }
@@ -197,7 +197,7 @@ impl PeerTable {
     /// Encodes entries with the age of their last connection, because clocks differ.
     fn write_entries(&self, now: Timestamp, is_included: impl Fn(&NodeId) -> bool) -> Vec<u8> {
         let entries: Vec<_> = self.contacts.iter().filter(|(name, _)| is_included(name)).collect();
-        let mut writer = Writer::default();
+        let mut writer = WireWriter::default();
         writer.number(entries.len() as u64);
         for (name, contact) in entries {
             writer.text(name.as_str());
@@ -210,7 +210,7 @@ impl PeerTable {
 
     /// Decodes a peer's table and records its entries.
     pub(super) fn read(&mut self, bytes: &[u8], now: Timestamp) -> Result<TableUpdate, Unreadable> {
-        let mut reader = Reader(bytes);
+        let mut reader = WireReader(bytes);
         let mut update = TableUpdate::default();
         for _ in 0..reader.count(self.max_peers.saturating_mul(2))? {
             let id = NodeId::new(reader.text(MAX_NAME_LEN)?);

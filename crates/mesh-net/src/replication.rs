@@ -11,7 +11,7 @@ use hivemind_core::Timestamp;
 impl NodeContext {
     /// Sends local changes of the map to all peers.
     pub(super) fn send_map_updates(&self) {
-        for update in self.board.take_news() {
+        for update in self.board.take_updates() {
             let message = [PeerTable::empty_message(), update].concat();
             for link in self.links.list() {
                 link.send_gossip(&message);
@@ -34,7 +34,7 @@ impl NodeContext {
     /// Applies a peer's map message and sends the answers.
     pub(super) fn apply_map_message(&self, link: &Link, message: &[u8], now: Timestamp) {
         let peer = &link.peer.member.id;
-        let Ok(answers) = self.board.hear(peer, message, now) else {
+        let Ok(answers) = self.board.receive(peer, message, now) else {
             return tracing::debug!(%peer, "message of the replicated map cannot be decoded");
         };
         for answer in answers {

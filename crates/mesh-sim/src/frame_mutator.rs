@@ -3,12 +3,12 @@
 
 use hivemind_core::algorithm::Action;
 use hivemind_core::{Limit, Rate};
-use hivemind_mesh::codec::{Encoder, Items, read_header};
-use hivemind_mesh::dictionary::{Heard, Spoken, Subject};
-use hivemind_mesh::frame::{Header, Item, Place, Reply, Report, Want, Word};
-use hivemind_mesh::motion::Votes;
+use hivemind_mesh::frame::codec::{Encoder, Items, read_header};
+use hivemind_mesh::frame::interner::{CounterRef, ReceiveInterner, SendInterner};
+use hivemind_mesh::frame::{Header, Item, MemberReport, OwnerReply, OwnerUpdate, Want, WindowRef};
 use hivemind_mesh::testing::Random;
 use hivemind_mesh::view::ViewId;
+use hivemind_mesh::view::proposal::Votes;
 
 /// Records the frames of one link and creates mutated ones.
 ///
@@ -21,7 +21,7 @@ use hivemind_mesh::view::ViewId;
 /// ```
 #[derive(Debug, Default)]
 pub struct FrameMutator {
-    heard: Heard,
+    receive_interner: ReceiveInterner,
     /// Recorded frames.
     frames: Vec<(Header, Vec<Item>)>,
 }
@@ -33,7 +33,7 @@ impl FrameMutator {
     /// Records a frame. Frames have to be passed in the order in which they were sent.
     pub fn read(&mut self, frame: &[u8]) {
         let Ok((header, reader)) = read_header(frame) else { return };
-        let mut items = Items { reader, header: &header, heard: &mut self.heard };
+        let mut items = Items { reader, header: &header, receive_interner: &mut self.receive_interner };
         let mut read = Vec::new();
         while let Ok(Some(item)) = items.next_item() {
             read.push(item);
@@ -47,18 +47,18 @@ impl FrameMutator {
     /// Creates a frame that was never sent. With `all`, it also contains actions that every member is allowed to perform:
     /// refunds, resets and proposals of views.
     pub fn mutate(&self, random: &mut Random, all: bool) -> Option<Vec<u8>> {
-        let place = usize::try_from(random.below(self.frames.len() as u64)).ok()?;
-        let (header, items) = self.frames.get(place)?;
+        let index = usize::try_from(random.below(self.frames.len() as u64)).ok()?;
+        let (header, items) = self.frames.get(index)?;
         let mut header = header.clone();
         if random.chance(50) {
             header.known = u32::try_from(random.below(1 << 32)).unwrap_or(0);
         }
-        let mut spoken = Spoken::full();
-        let mut encoder = Encoder::new(&header, &mut spoken);
+        let mut send_interner = SendInterner::full();
+        let mut encoder = Encoder::new(&header, &mut send_interner);
         for item in items {
             for _ in 0..=random.below(2) {
                 let mutated = mutate_item(item.clone(), random, all);
-                let of_views = matches!(mutated, Item::Chain { .. } | Item::Motion { .. });
+                let of_views = matches!(mutated, Item::ViewLog { .. } | Item::Proposal { .. });
                 if all || !of_views {
                     encoder.push(&mutated);
                 }
@@ -81,15 +81,15 @@ fn mutate_number(number: u64, random: &mut Random) -> u64 {
     }
 }
 
-fn mutate_place(place: Place, random: &mut Random) -> Place {
-    let mut mutated = place;
+fn mutate_window_ref(window_ref: WindowRef, random: &mut Random) -> WindowRef {
+    let mut mutated = window_ref;
     match random.below(12) {
         0 => mutated.tag = mutated.tag.wrapping_add(1),
         1 => mutated.tag = mutated.tag.wrapping_sub(1),
         2 => mutated.tag = random.draw(),
         3 => mutated.view = ViewId(random.draw()),
         4 => {
-            let limit = place.subject.limit;
+            let limit = window_ref.counter.limit;
             let mut small = |value: u32| u32::try_from(mutate_number(u64::from(value), random)).unwrap_or(9);
             let (requests, burst) = (small(limit.requests()), small(limit.burst()));
             let rate = Rate::new(requests, limit.period());
@@ -99,19 +99,19 @@ fn mutate_place(place: Place, random: &mut Random) -> Place {
                 Limit::SlidingWindow(_) => Limit::sliding_window(requests, limit.period()),
                 _ => Limit::fixed_window(requests, limit.period()),
             };
-            mutated.subject = Subject { limit: value, ..place.subject };
+            mutated.counter = CounterRef { limit: value, ..window_ref.counter };
         }
         5 => {
             let key = hivemind_core::store::Key::from_bits(random.below(40), random.draw());
-            mutated.subject = Subject { key, ..place.subject };
+            mutated.counter = CounterRef { key, ..window_ref.counter };
         }
         _ => {}
     }
     mutated
 }
 
-fn mutate_report(report: Report, random: &mut Random, all: bool) -> Report {
-    Report {
+fn mutate_report(report: MemberReport, random: &mut Random, all: bool) -> MemberReport {
+    MemberReport {
         serial: if random.chance(200) { mutate_number(report.serial, random) } else { report.serial },
         spent: mutate_number(report.spent, random),
         returned: mutate_number(report.returned, random),
@@ -126,16 +126,16 @@ fn mutate_report(report: Report, random: &mut Random, all: bool) -> Report {
     }
 }
 
-fn mutate_word(word: Word, random: &mut Random, all: bool) -> Word {
-    Word {
-        serial: if random.chance(200) { mutate_number(word.serial, random) } else { word.serial },
-        granted: mutate_number(word.granted, random) >> 1,
-        settled_seen: mutate_number(word.settled_seen, random),
-        left: mutate_number(word.left.unsigned_abs(), random).cast_signed(),
-        others: mutate_number(word.others, random),
+fn mutate_update(update: OwnerUpdate, random: &mut Random, all: bool) -> OwnerUpdate {
+    OwnerUpdate {
+        serial: if random.chance(200) { mutate_number(update.serial, random) } else { update.serial },
+        granted: mutate_number(update.granted, random) >> 1,
+        settled_seen: mutate_number(update.settled_seen, random),
+        left: mutate_number(update.left.unsigned_abs(), random).cast_signed(),
+        others: mutate_number(update.others, random),
         recall: random.chance(300),
         // A reset, which any node may request.
-        resets: if all { mutate_number(word.resets, random) } else { word.resets },
+        resets: if all { mutate_number(update.resets, random) } else { update.resets },
     }
 }
 
@@ -149,7 +149,7 @@ fn mutate_want(want: Want, random: &mut Random, all: bool) -> Want {
             cost: mutate_number(1, random),
         },
         4 => Want::Look,
-        5 => Want::Lend { need: mutate_number(1, random), ahead: mutate_number(1, random) },
+        5 => Want::Grant { need: mutate_number(1, random), ahead: mutate_number(1, random) },
         _ => want,
     }
 }
@@ -162,29 +162,35 @@ fn flip_votes((consents, seen, released): Votes, random: &mut Random) -> Votes {
 fn mutate_item(item: Item, random: &mut Random, all: bool) -> Item {
     match item {
         Item::Report(at, original) => {
-            let (at, report) = (mutate_place(at, random), mutate_report(original, random, all));
-            if random.chance(100) { Item::Word(at, Word::default()) } else { Item::Report(at, report) }
+            let (at, report) = (mutate_window_ref(at, random), mutate_report(original, random, all));
+            if random.chance(100) {
+                Item::Update(at, OwnerUpdate::default())
+            } else {
+                Item::Report(at, report)
+            }
         }
-        Item::Word(at, original) => Item::Word(mutate_place(at, random), mutate_word(original, random, all)),
-        Item::Ask { id, place: at, report: original, want: original_want } => Item::Ask {
+        Item::Update(at, original) => {
+            Item::Update(mutate_window_ref(at, random), mutate_update(original, random, all))
+        }
+        Item::Ask { id, window_ref: at, report: original, want: original_want } => Item::Ask {
             id: mutate_number(id, random),
-            place: mutate_place(at, random),
+            window_ref: mutate_window_ref(at, random),
             report: mutate_report(original, random, all),
             want: mutate_want(original_want, random, all),
         },
-        Item::Answer { id, place: at, word: original, reply } => Item::Answer {
+        Item::Answer { id, window_ref: at, update: original, reply } => Item::Answer {
             id: mutate_number(id, random),
-            place: mutate_place(at, random),
-            word: mutate_word(original, random, all),
-            reply: if random.chance(300) { Reply::Lent } else { reply },
+            window_ref: mutate_window_ref(at, random),
+            update: mutate_update(original, random, all),
+            reply: if random.chance(300) { OwnerReply::Granted } else { reply },
         },
-        Item::Motion { view, votes } => Item::Motion { view, votes: flip_votes(votes, random) },
+        Item::Proposal { view, votes } => Item::Proposal { view, votes: flip_votes(votes, random) },
         Item::Vote { view, votes } => Item::Vote { view, votes: flip_votes(votes, random) },
-        Item::Chain { root, mut views } => {
+        Item::ViewLog { root, mut views } => {
             if random.chance(500) {
                 views.pop();
             }
-            Item::Chain { root, views }
+            Item::ViewLog { root, views }
         }
         // A former owner can pass on full buckets with false levels: as much as it could have granted before.
         Item::Levels(value) if !all => Item::Levels(value),

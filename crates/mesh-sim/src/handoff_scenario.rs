@@ -71,14 +71,14 @@ impl HandoffScenario {
     pub const ALL: [Self; 5] =
         [Self::Founding, Self::RollingRestart, Self::TemporaryNode, Self::Crashes, Self::Everything];
 
-    /// Runs the scenario with this seed. Without `hand_over`, a bucket with a new owner starts empty.
+    /// Runs the scenario with this seed. Without `handoff`, a bucket with a new owner starts empty.
     #[must_use]
-    pub fn play(self, seed: u64, hand_over: bool) -> HandoffResult {
+    pub fn play(self, seed: u64, handoff: bool) -> HandoffResult {
         let mut random = Random::new(seed ^ 0x0a11);
         let mut options =
-            MeshOptions { on_unreachable: OnUnreachable::Refuse, hand_over, ..MeshOptions::default() };
+            MeshOptions { on_unreachable: OnUnreachable::Refuse, handoff, ..MeshOptions::default() };
         // A disconnected node does not found a mesh of its own here.
-        options.council.found_after = None;
+        options.membership.found_after = None;
         let network = if seed.is_multiple_of(3) { Network::bad() } else { Network::default() };
         let mut world = World::new(seed, network, options, 20_000);
         let nodes = 3 + usize::try_from(random.below(3)).unwrap_or(0);

@@ -3,9 +3,9 @@
 
 use hivemind_core::store::{Charge, Context, Key, Parts};
 use hivemind_core::{Limit, Period, Timestamp};
-use hivemind_mesh::Decided;
 use hivemind_mesh::MeshOptions;
-use hivemind_mesh::testing::seated;
+use hivemind_mesh::NodeDecision;
+use hivemind_mesh::testing::mesh_nodes;
 
 /// Passes these bytes to a node as frames of a peer, each after a byte with its length, and checks what it admits.
 ///
@@ -20,7 +20,7 @@ use hivemind_mesh::testing::seated;
 pub fn hostile_frames(mut bytes: &[u8]) {
     let now = Timestamp::from_millis(1_700_000_000_000);
     let options = MeshOptions { max_keys: 8, ..MeshOptions::default() };
-    let mut nodes = seated(3, &options, now);
+    let mut nodes = mesh_nodes(3, &options, now);
     let Some(from) = nodes.get(1).map(|node| node.member().id.clone()) else { return };
     let Some(node) = nodes.first_mut() else { return };
     let limit = Limit::fixed_window(30, Period::MINUTE);
@@ -34,7 +34,7 @@ pub fn hostile_frames(mut bytes: &[u8]) {
             let key = Key::from_bits(1, 2);
             let charge = Charge::spend(key, parts, &limit);
             let decided = node.decide(&[charge], Context::at(now));
-            admitted += u32::from(matches!(decided, Decided::Now(verdicts) if verdicts.committed));
+            admitted += u32::from(matches!(decided, NodeDecision::Now(verdicts) if verdicts.committed));
         }
         node.on_tick(now);
         drop(node.outputs());

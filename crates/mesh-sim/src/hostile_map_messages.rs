@@ -3,7 +3,7 @@
 
 use hivemind_core::Timestamp;
 use hivemind_mesh::NodeId;
-use hivemind_mesh::bulletin::{Board, LONGEST_TEXT, MOST_NOTES, MOST_OTHERS, NotPosted};
+use hivemind_mesh::replicated_map::{EntryError, LONGEST_TEXT, MOST_ENTRIES, MOST_OTHERS, MapHandle};
 use std::time::Duration;
 
 /// Passes these bytes to a map as messages of a peer, each after two bytes with its length.
@@ -17,28 +17,28 @@ use std::time::Duration;
 /// # Panics
 /// If the map exceeds its bounds, if its digest is wrong, or if it rejects a local entry afterwards.
 pub fn hostile_map_messages(mut bytes: &[u8]) {
-    let board = Board::new(Some(NodeId::new("a")));
-    board.watch(|text| text.starts_with(b"block"), |_| {});
+    let handle = MapHandle::new(Some(NodeId::new("a")));
+    handle.watch(|text| text.starts_with(b"block"), |_| {});
     let (peer, mut now) = (NodeId::new("b"), Timestamp::from_millis(1_700_000_000_000));
     while let Some(([high, low], rest)) = bytes.split_first_chunk() {
         let length = usize::from(u16::from_be_bytes([*high, *low]));
         let (message, rest) = rest.split_at(length.min(rest.len()));
         bytes = rest;
-        let _ = board.hear(&peer, message, now); // Invalid messages are dropped.
+        let _ = handle.receive(&peer, message, now); // Invalid messages are dropped.
         now = now.saturating_add(Duration::from_millis(100));
-        drop(board.take_news());
+        drop(handle.take_updates());
     }
-    board.show(|bulletin| {
-        assert!(bulletin.all().count() <= MOST_NOTES + MOST_OTHERS);
-        assert!(bulletin.all().all(|(text, _)| text.len() <= LONGEST_TEXT));
-        assert_eq!(bulletin.digest(), bulletin.digest_anew());
+    handle.read(|map| {
+        assert!(map.all().count() <= MOST_ENTRIES + MOST_OTHERS);
+        assert!(map.all().all(|(text, _)| text.len() <= LONGEST_TEXT));
+        assert_eq!(map.digest(), map.recomputed_digest());
     });
     // A minute later a local entry is stored, unless the map is full.
     let (later, text) = (now.saturating_add(Duration::from_secs(61)), b"block ada");
     let until = later.saturating_add(Duration::from_secs(60));
-    match board.post(text, until, later) {
-        Ok(()) => assert!(board.take_down(text, later)),
-        Err(why) => assert!(matches!(why, NotPosted::Full { .. } | NotPosted::Crowded { .. }), "{why}"),
+    match handle.insert(text, until, later) {
+        Ok(()) => assert!(handle.remove(text, later)),
+        Err(why) => assert!(matches!(why, EntryError::Full { .. } | EntryError::Crowded { .. }), "{why}"),
     }
 }
 

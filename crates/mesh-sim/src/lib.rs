@@ -34,7 +34,7 @@ pub use digest::take_digest;
 pub use frame_mutator::FrameMutator;
 pub use grid::{GridCell, GridResult, grid};
 pub use handoff_scenario::{HandoffResult, HandoffScenario};
-pub use hivemind_mesh::testing::{Random, seated};
+pub use hivemind_mesh::testing::{Random, mesh_nodes};
 pub use hostile_frames::hostile_frames;
 pub use hostile_map_messages::hostile_map_messages;
 pub use mixed_batches::{MixedResult, run_mixed_batches};

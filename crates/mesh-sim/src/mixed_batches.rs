@@ -7,10 +7,10 @@ use super::world::START_US;
 use hivemind_core::store::{Charge, Context, Key, Op, Parts, Sharing};
 use hivemind_core::{Cost, Limit, Timestamp};
 use hivemind_mesh::testing::Random;
-use hivemind_mesh::testing::seated;
+use hivemind_mesh::testing::mesh_nodes;
 use hivemind_mesh::window::tag_at;
 use hivemind_mesh::{Consistency, MeshOptions, OnUnreachable};
-use hivemind_mesh::{Decided, Lane, Node, Output, Ticket};
+use hivemind_mesh::{Lane, Node, NodeDecision, Output, Ticket};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -130,7 +130,7 @@ pub fn run_mixed_batches(seed: u64, limits: &[Limit], consistency: Consistency) 
     });
     let audits = audits.collect();
     let mut run = MixedRun {
-        nodes: seated(NODES, &options, moment(0)),
+        nodes: mesh_nodes(NODES, &options, moment(0)),
         audits,
         events: BinaryHeap::new(),
         open: BTreeMap::new(),
@@ -239,11 +239,11 @@ impl MixedRun {
         }
         let Some(node_ref) = self.nodes.get_mut(node) else { return };
         match node_ref.decide(&batch, Context::at(moment(at))) {
-            Decided::Now(verdicts) => {
+            NodeDecision::Now(verdicts) => {
                 record_verdicts(&[at, node as u64], &verdicts);
                 self.record_outcome(&ops, verdicts.committed, at);
             }
-            Decided::Later(ticket) => {
+            NodeDecision::Later(ticket) => {
                 self.open.insert((node, ticket), ops);
             }
         }

@@ -152,7 +152,7 @@ impl RandomScenario {
         let mut random = self.random.clone();
         let mut options = MeshOptions { on_unreachable: self.on_unreachable, ..MeshOptions::default() };
         // A disconnected node does not found a mesh of its own here.
-        options.council.found_after = None;
+        options.membership.found_after = None;
         let network = if self.bad_network { Network::bad() } else { Network::default() };
         let mut world = World::new(self.seed, network, options, 30_000);
         let period_us = u64::try_from(self.limit.period().length().as_micros()).unwrap_or(DAY);

@@ -169,7 +169,7 @@ impl ReloadScenario {
     pub fn play(&self) -> ReloadResult {
         let mut random = self.random.clone();
         let mut options = MeshOptions { on_unreachable: OnUnreachable::Refuse, ..MeshOptions::default() };
-        options.council.found_after = None;
+        options.membership.found_after = None;
         let network = if self.bad_network { Network::bad() } else { Network::default() };
         let mut world = World::new(self.seed, network, options, 5_000);
         world.start_together(self.nodes);

@@ -77,7 +77,7 @@ impl Scenario {
         let mut random = Random::new(seed ^ 0xa11);
         let mut options = MeshOptions { on_unreachable, ..MeshOptions::default() };
         // A disconnected node does not found a mesh of its own here.
-        options.council.found_after = None;
+        options.membership.found_after = None;
         let network = if seed.is_multiple_of(3) { Network::default() } else { Network::bad() };
         let mut world = World::new(seed, network, options, 30_000);
         world.start_together(self.nodes);

@@ -15,7 +15,7 @@ mod counters;
 mod requests;
 
 use counters::SimCounter;
-use hivemind_mesh::testing::{named, seat};
+use hivemind_mesh::testing::{form_mesh, named};
 
 /// True start time of runs: the start of a day, so windows of every length start there.
 pub(super) const START_US: u64 = 1_700_006_400 * 1_000_000;
@@ -29,12 +29,12 @@ const BUSY_US: u64 = 100_000;
 /// use hivemind_mesh::MeshOptions;
 /// use hivemind_mesh_sim::grid_options;
 ///
-/// assert!(grid_options().council.staleness > MeshOptions::default().council.staleness);
+/// assert!(grid_options().membership.staleness > MeshOptions::default().membership.staleness);
 /// ```
 #[must_use]
 pub fn grid_options() -> MeshOptions {
     let mut options = MeshOptions::default();
-    options.council.staleness = Duration::from_secs(5);
+    options.membership.staleness = Duration::from_secs(5);
     options
 }
 
@@ -166,7 +166,7 @@ impl World {
         for sim_node in self.nodes.iter_mut().flatten() {
             nodes.push((&mut sim_node.node, at(self.now, sim_node.skew)));
         }
-        seat(&mut nodes);
+        form_mesh(&mut nodes);
     }
 
     /// Crashes a node.

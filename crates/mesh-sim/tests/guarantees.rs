@@ -4,7 +4,7 @@
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::{Consistency, MeshOptions, OnUnreachable};
-use hivemind_mesh_sim::{GridCell, Network, TrafficShape, World, grid, grid_options, seated};
+use hivemind_mesh_sim::{GridCell, Network, TrafficShape, World, grid, grid_options, mesh_nodes};
 
 const SECOND: u64 = 1_000_000;
 const KEY: Key = Key::from_bits(7, 11);
@@ -202,7 +202,7 @@ fn eventual_limit_over_admits_only_until_updates_arrive() {
             world.run_until(world.elapsed_us() + gap_us);
         }
         let standing = world.node(0).map(|node| node.standing(Timestamp::EPOCH)).expect("it runs");
-        let news_us = u64::try_from(standing.news_within.as_micros()).expect("small");
+        let news_us = u64::try_from(standing.updates_within.as_micros()).expect("small");
         // The maximum latency is one and a half times the mean, and nodes tick every five milliseconds.
         let bound = (news_us + 2 * (sync_us * 3 / 2 + 5_000)) / gap_us;
         let over = most(&world, counter) - 100;
@@ -260,7 +260,7 @@ fn bucket_on_many_nodes_admits_as_much_as_a_single_one() {
 #[test]
 fn bucket_with_a_new_owner_admits_a_single_burst() {
     let limit = Limit::token_bucket(Rate::per_second(20).expect("a rate"), 40).expect("a bucket");
-    let four = seated(4, &MeshOptions::default(), Timestamp::EPOCH);
+    let four = mesh_nodes(4, &MeshOptions::default(), Timestamp::EPOCH);
     let owner = |key: Key| four[0].view().and_then(|view| view.owner(key));
     let taken_over = |key: &Key| owner(*key).is_some_and(|owner| owner.id.as_str() == "n003");
     for key in (0..u64::MAX).map(|bits| Key::from_bits(bits, 11)).filter(taken_over).take(3) {

@@ -8,8 +8,8 @@ mod common {
 use common::request::decide;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
-use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, Output, Ticket};
-use hivemind_mesh_sim::{FrameMutator, Random, hostile_frames, seated};
+use hivemind_mesh::{MeshOptions, Node, NodeDecision, NodeId, Output, Ticket};
+use hivemind_mesh_sim::{FrameMutator, Random, hostile_frames, mesh_nodes};
 
 const MOST_KEYS: usize = 50;
 
@@ -18,7 +18,7 @@ fn start() -> Timestamp {
 }
 
 fn nodes() -> Vec<Node> {
-    seated(3, &MeshOptions { max_keys: MOST_KEYS, ..MeshOptions::default() }, start())
+    mesh_nodes(3, &MeshOptions { max_keys: MOST_KEYS, ..MeshOptions::default() }, start())
 }
 
 fn key_of(key: u64) -> Key {
@@ -56,10 +56,10 @@ fn corrupted_frames_cause_no_panic_and_no_over_admission() {
             let index = usize::try_from(random.below(3)).expect("small");
             let key = random.below(4);
             match decide(&mut nodes[index], key_of(key), &limit, now) {
-                Decided::Now(verdicts) => {
+                NodeDecision::Now(verdicts) => {
                     *admitted[index].entry(key).or_default() += u64::from(verdicts.committed);
                 }
-                Decided::Later(ticket) => drop(open.insert((index, ticket), key)),
+                NodeDecision::Later(ticket) => drop(open.insert((index, ticket), key)),
             }
             for node in &mut nodes {
                 node.on_tick(now);
@@ -124,10 +124,10 @@ fn run_with_mutated_frames(
         let index = usize::try_from(random.below(3)).expect("small");
         let key = random.below(6);
         match decide(&mut nodes[index], key_of(key), limit, now) {
-            Decided::Now(verdicts) => {
+            NodeDecision::Now(verdicts) => {
                 *admitted[index].entry(key).or_default() += u64::from(verdicts.committed);
             }
-            Decided::Later(ticket) => drop(open.insert((index, ticket), key)),
+            NodeDecision::Later(ticket) => drop(open.insert((index, ticket), key)),
         }
         for from in 0..3 {
             nodes[from].on_tick(now);

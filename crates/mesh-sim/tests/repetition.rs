@@ -8,8 +8,8 @@ mod common {
 use common::request::decide;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
-use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, OnUnreachable, Output};
-use hivemind_mesh_sim::{Network, Random, World, seated};
+use hivemind_mesh::{MeshOptions, Node, NodeDecision, NodeId, OnUnreachable, Output};
+use hivemind_mesh_sim::{Network, Random, World, mesh_nodes};
 use std::time::Duration;
 
 const KEY: Key = Key::from_bits(7, 11);
@@ -29,12 +29,12 @@ struct Exchange {
 impl Exchange {
     fn new(count: usize) -> Self {
         let options = MeshOptions { on_unreachable: OnUnreachable::Refuse, ..MeshOptions::default() };
-        let nodes = seated(count, &options, start());
+        let nodes = mesh_nodes(count, &options, start());
         Self { nodes, sent: Vec::new(), admitted: 0 }
     }
 
     fn hit(&mut self, index: usize, limit: &Limit, now: Timestamp) {
-        if let Decided::Now(verdicts) = decide(&mut self.nodes[index], KEY, limit, now) {
+        if let NodeDecision::Now(verdicts) = decide(&mut self.nodes[index], KEY, limit, now) {
             self.admitted += u64::from(verdicts.committed);
         }
         self.deliver(now);
@@ -119,9 +119,9 @@ fn repeated_frames_in_any_order_change_nothing() {
 // Fails when an ask is served each time it arrives.
 #[test]
 fn repeated_ask_is_served_once() {
-    for lend_ahead in [false, true] {
+    for grant_ahead in [false, true] {
         let network = Network { duplication: 1_000, ..Network::default() };
-        let mut world = World::new(5, network, MeshOptions { lend_ahead, ..MeshOptions::default() }, 0);
+        let mut world = World::new(5, network, MeshOptions { grant_ahead, ..MeshOptions::default() }, 0);
         world.start_together(3);
         world.run_until(100_000);
         let counter = world.add_limit(KEY, Limit::fixed_window(20, Period::MINUTE));
@@ -130,7 +130,7 @@ fn repeated_ask_is_served_once() {
             world.run_until(world.elapsed_us() + 40_000);
         }
         let tally = world.tally(counter).expect("it was added");
-        assert_eq!(tally.admitted, 20, "rights were lost or made, lend_ahead: {lend_ahead}");
+        assert_eq!(tally.admitted, 20, "rights were lost or made, grant_ahead: {grant_ahead}");
     }
 }
 

@@ -35,9 +35,14 @@ pub(crate) struct Sample {
 impl Sample {
     /// From our clock at sending and at receiving, theirs at answering, and how long it held our frame before.
     /// None for impossible times.
-    pub(crate) fn of(spoke: Timestamp, held: Duration, theirs: Timestamp, heard: Timestamp) -> Option<Self> {
+    pub(crate) fn of(
+        sent_at: Timestamp,
+        held: Duration,
+        theirs: Timestamp,
+        heard: Timestamp,
+    ) -> Option<Self> {
         let held = u64::try_from(held.as_nanos()).ok()?;
-        let trip = heard.as_nanos().checked_sub(spoke.as_nanos())?.checked_sub(held)?;
+        let trip = heard.as_nanos().checked_sub(sent_at.as_nanos())?.checked_sub(held)?;
         let apart = i128::from(theirs.as_nanos()) - i128::from(heard.as_nanos()) + i128::from(trip / 2);
         // Within a century of each other, so that sums of them cannot overflow.
         let offset = i64::try_from(apart).ok().filter(|offset| offset.unsigned_abs() < 1 << 61)?;

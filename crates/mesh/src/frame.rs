@@ -2,11 +2,17 @@
 //! follow, up to its size. Messages about counters are a handful of small numbers, because all of them are
 //! totals within one window: a later one replaces an earlier one, and loss or repetition does no harm.
 
-use crate::chain::Root;
-use crate::dictionary::Subject;
-use crate::member::Generation;
-use crate::motion::Votes;
-use crate::shares::Shares;
+pub mod codec;
+pub(crate) mod holdings;
+pub mod interner;
+pub(crate) mod replay_window;
+pub mod wire;
+
+use crate::frame::holdings::Shares;
+use crate::frame::interner::CounterRef;
+use crate::view::Generation;
+use crate::view::proposal::Votes;
+use crate::view::view_log::Root;
 use crate::view::{View, ViewId};
 use hivemind_core::Timestamp;
 use hivemind_core::algorithm::Action;
@@ -20,9 +26,6 @@ pub const LONGEST_FRAME: usize = 60_000;
 pub const FRAME_BUDGET: usize = 16_000;
 /// The most bucket levels in one message.
 pub const MOST_LEVELS: usize = 512;
-
-/// The longest name of a node.
-pub const LONGEST_NAME: usize = 128;
 
 /// Sender, time and acknowledgements of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +41,7 @@ pub struct Header {
     /// The fingerprint of the sender's rules.
     pub rules: u32,
     /// The number of the interner that the frame was written with.
-    pub dictionary: u64,
+    pub interner: u64,
     /// How many entries of the receiver's interner the sender has, and of which one.
     pub known: u32,
     pub known_of: u64,
@@ -59,8 +62,8 @@ pub struct Echo {
 
 /// A counter's window in a view; messages for other windows or views are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub subject: Subject,
+pub struct WindowRef {
+    pub counter: CounterRef,
     pub view: ViewId,
     /// The number of the window; 0 for buckets.
     pub tag: u64,
@@ -68,7 +71,7 @@ pub struct Place {
 
 /// Totals that a member sends to the owner of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct MemberReport {
     /// For buckets, whose windows have no end: which of this member's accounts these totals belong to.
     pub serial: u64,
     /// Identifies the lease while it has no account yet and may be followed by another one in the same window.
@@ -88,7 +91,7 @@ pub struct Report {
     pub eventual: bool,
 }
 
-impl Report {
+impl MemberReport {
     /// The sum of all totals that the owner must not miss. They only grow, so an equal sum means that all
     /// arrived.
     #[must_use]
@@ -100,7 +103,7 @@ impl Report {
 
 /// Totals that the owner of a counter sends to a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Word {
+pub struct OwnerUpdate {
     /// For buckets: which account these totals belong to.
     pub serial: u64,
     pub granted: u64,
@@ -120,15 +123,15 @@ pub struct Word {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// Allowance: `need` for waiting requests, and `ahead` more if there is plenty.
-    Lend { need: u64, ahead: u64 },
+    Grant { need: u64, ahead: u64 },
     /// The charge itself, decided by the owner.
     Do { action: Action, cost: u64 },
     /// The verdict of a refund or debit that the member's update carried.
-    Tell { action: Action, cost: u64 },
+    Outcome { action: Action, cost: u64 },
     /// The state of the counter.
     Look,
     /// What all nodes may still spend, and how much each holds: an operator's inspection.
-    Survey,
+    Inspect,
     /// Reverts what an earlier request with this number spent: its batch was refused after all.
     Undo { of: u64 },
     /// Resets the counter: an operator's reset, or a closed connection.
@@ -137,9 +140,9 @@ pub enum Want {
 
 /// The owner's reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum OwnerReply {
     /// Allowance was granted; the update carries the total.
-    Lent,
+    Granted,
     /// No allowance is available for now.
     Exhausted,
     /// The owner's decision.
@@ -147,7 +150,7 @@ pub enum Reply {
     /// The counter's state, as two numbers; none if it was never used.
     Seen(Option<(u64, u64)>),
     /// What all nodes may still spend, and how much each holds. Only versions that request it can read it.
-    Surveyed(Verdict, Shares),
+    Inspected(Verdict, Shares),
     /// This node is not the owner, or not in this view.
     Elsewhere,
 }
@@ -155,7 +158,7 @@ pub enum Reply {
 /// Bucket levels that the last owner of buckets sends to the next one, in chunks: all buckets that were not
 /// full, in the sender's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Levels {
+pub struct BucketLevels {
     /// The view with which the owner changed.
     pub view: ViewId,
     /// The time since which the sender knows all buckets that are not listed.
@@ -164,18 +167,18 @@ pub struct Levels {
     pub count: u32,
     pub first: u32,
     /// The level of each.
-    pub each: Vec<(Subject, u32)>,
+    pub each: Vec<(CounterRef, u32)>,
 }
 
 /// One message of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    Chain {
+    ViewLog {
         root: Root,
         views: Vec<View>,
     },
     /// A proposed view and the sender's own votes on it.
-    Motion {
+    Proposal {
         view: View,
         votes: Votes,
     },
@@ -184,21 +187,21 @@ pub enum Item {
         view: ViewId,
         votes: Votes,
     },
-    Report(Place, Report),
-    Word(Place, Word),
+    Report(WindowRef, MemberReport),
+    Update(WindowRef, OwnerUpdate),
     Ask {
         id: u64,
-        place: Place,
-        report: Report,
+        window_ref: WindowRef,
+        report: MemberReport,
         want: Want,
     },
     Answer {
         id: u64,
-        place: Place,
-        word: Word,
-        reply: Reply,
+        window_ref: WindowRef,
+        update: OwnerUpdate,
+        reply: OwnerReply,
     },
-    Levels(Levels),
+    Levels(BucketLevels),
     /// This many levels were received.
     Taken {
         view: ViewId,

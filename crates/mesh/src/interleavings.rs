@@ -15,9 +15,9 @@ use loom::thread;
 const LOW: Key = Key::from_bits(1, 1);
 const HIGH: Key = Key::from_bits(2, 1 << 32 | 2);
 
-struct Nobody;
+struct NoCarrier;
 
-impl Carrier for Nobody {
+impl Carrier for NoCarrier {
     fn carry(&self, _: &NodeId, _: Lane, _: Vec<u8>) {}
 }
 
@@ -26,17 +26,17 @@ fn at(millis: u64) -> Timestamp {
 }
 
 /// A single node that has spent all but one of the first key's limit and has the rest in its fast-path entry.
-fn store(limit: &Limit) -> Arc<MeshStore<Nobody>> {
+fn store(limit: &Limit) -> Arc<MeshStore<NoCarrier>> {
     let mut node = Node::new(NodeId::new("alone"), 1, MeshOptions::default(), at(0));
     node.found(at(0));
-    let store = MeshStore::new(node, Nobody);
+    let store = MeshStore::new(node, NoCarrier);
     for _ in 1..limit.requests() {
         assert!(spend(&store, &[LOW], limit, 0));
     }
     Arc::new(store)
 }
 
-fn spend(store: &MeshStore<Nobody>, keys: &[Key], limit: &Limit, millis: u64) -> bool {
+fn spend(store: &MeshStore<NoCarrier>, keys: &[Key], limit: &Limit, millis: u64) -> bool {
     let parts = Parts { domain: "", entries: &[] };
     let charges = keys.iter().map(|key| Charge::spend(*key, parts, limit));
     let charges: Vec<_> = charges.collect();
@@ -47,7 +47,7 @@ fn spend(store: &MeshStore<Nobody>, keys: &[Key], limit: &Limit, millis: u64) ->
 // an entry stays valid after it was flushed, or a fast-path decision releases its lock between reading and
 // writing.
 #[test]
-fn a_batch_and_a_held_decision_never_take_one_right_both() {
+fn batch_and_fast_path_never_spend_the_same_hit() {
     for limit in [Limit::fixed_window(3, Period::DAY), Limit::sliding_window(3, Period::DAY)] {
         loom::model(move || {
             let store = store(&limit);
@@ -65,7 +65,7 @@ fn a_batch_and_a_held_decision_never_take_one_right_both() {
 // Fails when a counter is opened without the spending of its entry. A sweep that does not flush entries was
 // tried too and did not fail: the next opening flushes them.
 #[test]
-fn what_is_spent_while_the_node_sweeps_is_not_lost() {
+fn spending_during_a_sweep_is_not_lost() {
     let limit = Limit::fixed_window(3, Period::DAY);
     loom::model(move || {
         let store = store(&limit);

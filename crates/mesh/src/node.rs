@@ -2,60 +2,60 @@
 //! and frames come out. The driver carries the frames and supplies the time and discovery results. Nothing here
 //! reads a clock or draws a random number, so a run can be replayed.
 
-mod alone;
-mod asks;
-mod budget;
+mod batch;
 mod clocks;
 mod decide;
-mod doubt;
-mod find;
-mod given_up;
-mod handover;
-mod hear;
-mod held;
-mod link;
+mod forget_peer;
+mod handoff;
+mod inspect;
+mod inspection;
+mod local_counters;
+mod lookup;
 mod operate;
 mod output;
-mod parked;
-mod post;
+mod owner_requests;
+mod parked_grants;
+mod peer_link;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod probe;
 mod recall;
+mod receive;
 mod record;
 mod remote;
 mod reset;
-mod service;
-mod sight;
+mod send;
+mod send_budget;
+mod serve;
 mod standing;
-mod survey;
-mod tell;
 #[cfg(test)]
 mod tests;
-mod totals;
-mod waits;
+mod tick;
+mod undecided_view;
+mod updates;
+mod waiting;
 
-use crate::batch::Owed;
-use crate::book::Source;
 use crate::clock::MeshClock;
-use crate::council::Council;
-use crate::member::{Generation, Member};
+use crate::counter::LimitSource;
+use crate::counter::counter_table::CounterTable;
+use crate::counter::shards::Shards;
+use crate::membership::Membership;
+use crate::membership::peers::Peers;
+use crate::node::batch::OwnedCharge;
 use crate::options::{Consistency, MeshOptions};
-use crate::owner::NodeId;
-use crate::parts::Parts;
-use crate::peers::Peers;
-use crate::shelf::Shelf;
+use crate::view::NodeId;
+use crate::view::{Generation, Member};
 use crate::view::{View, ViewId};
-use alone::LocalCounters;
-use asks::Ask;
 pub use clocks::PeerClock;
-pub use given_up::{GivenUp, NotGivenUp};
+pub use forget_peer::{ForgetError, ForgetOutcome};
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions};
-use link::{Link, begin_dictionary};
-pub use output::{Decided, Lane, Output, Ticket};
-use parked::Parked;
+pub use inspection::{Holding, Inspection};
+use local_counters::LocalCounters;
+pub use output::{Lane, NodeDecision, Output, Ticket};
+use owner_requests::Ask;
+use parked_grants::ParkedGrant;
+use peer_link::{PeerLink, begin_interner};
 pub use reset::Reset;
-pub use sight::{Holding, Sight};
 pub use standing::Standing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,11 +65,11 @@ pub(crate) const EARLY: std::time::Duration = std::time::Duration::from_millis(1
 
 /// A request that waits for an owner.
 #[derive(Clone, Debug)]
-struct Waiting {
-    batch: Vec<Owed>,
+struct WaitingRequest {
+    batch: Vec<OwnedCharge>,
     context: Context,
     until: Timestamp,
-    stage: remote::Stage,
+    stage: remote::WaitStage,
     /// Whether an operator asks: an operator gets the owner's answer or none.
     is_operators: bool,
 }
@@ -92,7 +92,7 @@ struct Waiting {
 /// node.reload(7, now); // Its rules have this fingerprint.
 /// node.on_tick(now);
 /// let frames = node.outputs().count(); // To be carried to the peer.
-/// assert!(node.run_of(&peer).is_none() && !node.is_leaving(&peer)); // It has not sent a frame yet.
+/// assert!(node.generation_of(&peer).is_none() && !node.is_leaving(&peer)); // It has not sent a frame yet.
 /// assert!(!node.has_waiting() && node.view().is_some_and(|view| view.members().len() == 1));
 /// node.leave();
 /// # Ok::<(), hivemind_mesh::UnusableName>(())
@@ -101,21 +101,21 @@ struct Waiting {
 #[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub struct Node {
     options: MeshOptions,
-    council: Council,
+    membership: Membership,
     peers: Peers,
-    shelf: Shelf,
-    links: BTreeMap<NodeId, Link>,
+    table: CounterTable,
+    links: BTreeMap<NodeId, PeerLink>,
     asks: BTreeMap<u64, Ask>,
-    waiting: BTreeMap<Ticket, Waiting>,
+    waiting: BTreeMap<Ticket, WaitingRequest>,
     resets: BTreeMap<Ticket, reset::Resetting>,
-    parked: Vec<Parked>,
+    parked: Vec<ParkedGrant>,
     outputs: Vec<Output>,
-    budget: budget::Budget,
-    handover: handover::Handover,
+    budget: send_budget::SendBudget,
+    handoff: handoff::Handoff,
     local: LocalCounters,
     next_number: u64,
     /// How many interners this generation has created.
-    dictionaries: u64,
+    interners: u64,
     clock: MeshClock,
     synced: Timestamp,
     /// While leaving: the view in which it has returned its holdings, and after how many intervals it checks
@@ -144,20 +144,20 @@ impl Node {
         let me = Member::new(id, generation);
         let local = Arc::new(MemoryStore::new(StoreOptions::default()));
         Self {
-            council: Council::new(me, options.council.clone(), now),
-            peers: Peers::new(options.council.staleness, 4 * View::MOST_MEMBERS),
-            shelf: Shelf::new(),
+            membership: Membership::new(me, options.membership.clone(), now),
+            peers: Peers::new(options.membership.staleness, 4 * View::MOST_MEMBERS),
+            table: CounterTable::new(),
             links: BTreeMap::new(),
             asks: BTreeMap::new(),
             waiting: BTreeMap::new(),
             resets: BTreeMap::new(),
             parked: Vec::new(),
             outputs: Vec::new(),
-            budget: budget::Budget::new(options.bandwidth_limit),
-            handover: handover::Handover::new(),
+            budget: send_budget::SendBudget::new(options.bandwidth_limit),
+            handoff: handoff::Handoff::new(),
             local: LocalCounters(local),
             next_number: 0,
-            dictionaries: 0,
+            interners: 0,
             clock: MeshClock::default(),
             synced: Timestamp::EPOCH,
             gave_back: None,
@@ -177,7 +177,7 @@ impl Node {
 
     /// Founds a mesh immediately, with this node as the only member: for a node without peers.
     pub fn found(&mut self, now: Timestamp) {
-        self.council.found(self.mesh_time(now));
+        self.membership.found(self.mesh_time(now));
     }
 
     /// Searches for a mesh from this time on, which may be in the future. If none is found, one is founded
@@ -193,17 +193,19 @@ impl Node {
     /// # Ok::<(), hivemind_mesh::UnusableName>(())
     /// ```
     pub fn seek_from(&mut self, moment: Timestamp) {
-        self.council.seek_from(self.mesh_time(moment));
+        self.membership.seek_from(self.mesh_time(moment));
     }
 
     /// Adds a peer that discovery named, or that connected. It is forgotten a minute after discovery withdrew
     /// its name; without discovery, ten minutes after its last frame. Adding it again at each new connection is
     /// enough.
     pub fn meet(&mut self, peer: NodeId) {
-        let is_new = peer != self.council.me.id && !self.links.contains_key(&peer);
+        let is_new = peer != self.membership.me.id && !self.links.contains_key(&peer);
         if is_new && self.links.len() < 4 * View::MOST_MEMBERS {
-            self.links
-                .insert(peer, Link { spoken: begin_dictionary(&mut self.dictionaries), ..Link::default() });
+            self.links.insert(
+                peer,
+                PeerLink { send_interner: begin_interner(&mut self.interners), ..PeerLink::default() },
+            );
         }
     }
 
@@ -225,14 +227,14 @@ impl Node {
     ///   to another mesh or is incomplete, and is ignored.
     pub fn discover(&mut self, names: impl IntoIterator<Item = NodeId>) {
         let names: Vec<NodeId> = names.into_iter().collect();
-        if names.contains(&self.council.me.id) {
+        if names.contains(&self.membership.me.id) {
             self.peers.discover(names);
         }
     }
 
     /// Leaves: the next view excludes this node, and its holdings are returned.
     pub fn leave(&mut self) {
-        self.council.leaving = true;
+        self.membership.leaving = true;
     }
 
     /// Whether a peer has announced that it leaves.
@@ -245,13 +247,13 @@ impl Node {
     /// immediately, since nodes with different rules share limits more carefully. The fingerprint before the
     /// first reload matters too: nodes that start with other rules must not count as equal.
     pub fn reload(&mut self, fingerprint: u32, now: Timestamp) {
-        if fingerprint == self.council.rules.here() {
+        if fingerprint == self.membership.rules.here() {
             return;
         }
         let now = self.mesh_time(now);
-        self.council.rules.reload(fingerprint, now);
-        self.shelf.books.retain(|slip| {
-            slip.book.source = Source::Others;
+        self.membership.rules.reload(fingerprint, now);
+        self.table.counters.retain(|entry| {
+            entry.counter.source = LimitSource::Others;
             true
         });
         let peers: Vec<NodeId> = self.links.keys().cloned().collect();
@@ -268,18 +270,18 @@ impl Node {
     /// The newest view.
     #[must_use]
     pub fn view(&self) -> Option<&View> {
-        self.council.head().map(AsRef::as_ref)
+        self.membership.head().map(AsRef::as_ref)
     }
 
-    /// Whether it may serve: it is a member or a guest of a view.
+    /// Whether it may serve: it is a member or an observer of a view.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.council.chain().is_some()
+        self.membership.view_log().is_some()
     }
 
     /// Its counters, for fast-path decisions outside the node.
-    pub(crate) fn parts(&self) -> &Arc<Parts> {
-        self.shelf.books.parts()
+    pub(crate) fn shards(&self) -> &Arc<Shards> {
+        self.table.counters.shards()
     }
 
     /// The counters that are not shared, for decisions outside the node.
@@ -294,7 +296,7 @@ impl Node {
     /// This generation of this node.
     #[must_use]
     pub fn member(&self) -> &Member {
-        &self.council.me
+        &self.membership.me
     }
 
     fn number(&mut self) -> u64 {
@@ -303,10 +305,7 @@ impl Node {
     }
 
     /// Queues a counter for an update to its owner or members.
-    fn list(&mut self, key: Key) {
-        self.shelf.books.list(key);
+    fn queue(&mut self, key: Key) {
+        self.table.counters.queue(key);
     }
 }
-
-#[cfg(test)]
-mod views_tests;

@@ -1,6 +1,6 @@
 //! Options of a mesh node.
 
-use crate::council::CouncilOptions;
+use crate::membership::MembershipOptions;
 pub use hivemind_core::{Consistency, OnUnreachable};
 use std::time::Duration;
 
@@ -30,14 +30,14 @@ pub struct MeshOptions {
     /// The most shared keys; further keys are counted by this node alone.
     pub max_keys: usize,
     /// Whether an owner grants more than is needed at once. Without it the owner makes every decision.
-    pub lend_ahead: bool,
+    pub grant_ahead: bool,
     /// The number of requests per member from which a window is split at its start.
     pub split_from: u32,
     /// Whether an owner with nothing left recalls allowance from members.
     pub recall: bool,
     /// Whether the last owner of a bucket sends its level to the next owner. Without it a bucket that changes
     /// its owner begins empty.
-    pub hand_over: bool,
+    pub handoff: bool,
     /// How long before its start a window accepts requests from peers.
     pub early: Duration,
     /// How far the mesh clock is adjusted towards the other clocks per second, at most; zero disables it.
@@ -46,7 +46,7 @@ pub struct MeshOptions {
     /// wait for it; updates of counters far from their limit are delayed.
     pub bandwidth_limit: Option<u64>,
     /// How views are agreed.
-    pub council: CouncilOptions,
+    pub membership: MembershipOptions,
 }
 
 impl Default for MeshOptions {
@@ -57,14 +57,14 @@ impl Default for MeshOptions {
             sync_interval: Duration::from_millis(50),
             ask_timeout: Duration::from_millis(15),
             max_keys: 100_000,
-            lend_ahead: true,
+            grant_ahead: true,
             split_from: 10,
             recall: true,
-            hand_over: true,
+            handoff: true,
             early: Duration::from_secs(1),
             slew: Duration::from_millis(50),
             bandwidth_limit: None,
-            council: CouncilOptions::default(),
+            membership: MembershipOptions::default(),
         }
     }
 }

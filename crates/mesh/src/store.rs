@@ -3,13 +3,13 @@
 //! store supplies frames and time, and carries the outgoing frames. No lock is held while a frame is carried,
 //! so a carrier may deliver immediately.
 
-mod operated;
+mod operations;
 
-use crate::node::{Decided, Lane, Node, Output, Sight, Ticket};
+use crate::counter::shards::Shards;
+use crate::node::{Inspection, Lane, Node, NodeDecision, Output, Ticket};
 use crate::options::Consistency;
-use crate::owner::NodeId;
-use crate::parts::Parts;
 use crate::sync::{Mutex, MutexGuard, lock};
+use crate::view::NodeId;
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Charge, Context, LocalStore, MemoryStore, Store, StoreError, Verdicts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ impl<C: Carrier + ?Sized> Carrier for Arc<C> {
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeId, Sent};
+/// use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeId, SentUpdates};
 ///
 /// struct Nowhere;
 /// impl Carrier for Nowhere {
@@ -55,23 +55,23 @@ impl<C: Carrier + ?Sized> Carrier for Arc<C> {
 /// }
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let store = MeshStore::new(Node::new(NodeId::parse("a")?, 1, MeshOptions::default(), now), Nowhere);
-/// assert_eq!(store.on_tick(now), Sent::default()); // It has no peers.
+/// assert_eq!(store.on_tick(now), SentUpdates::default()); // It has no peers.
 /// # Ok::<(), hivemind_mesh::UnusableName>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Sent {
+pub struct SentUpdates {
     /// The number of peers.
     pub peers: usize,
     /// The bytes of frames.
     pub bytes: usize,
 }
 
-impl Sent {
+impl SentUpdates {
     fn of(sends: &[(NodeId, Lane, Vec<u8>)]) -> Self {
-        let told = sends.iter().filter(|(_, lane, _)| *lane == Lane::Sync);
-        let bytes = told.clone().map(|(_, _, frame)| frame.len()).sum();
-        let peers: BTreeSet<&NodeId> = told.map(|(to, ..)| to).collect();
+        let updates = sends.iter().filter(|(_, lane, _)| *lane == Lane::Sync);
+        let bytes = updates.clone().map(|(_, _, frame)| frame.len()).sum();
+        let peers: BTreeSet<&NodeId> = updates.map(|(to, ..)| to).collect();
         Self { peers: peers.len(), bytes }
     }
 }
@@ -102,31 +102,31 @@ impl Sent {
 /// ```
 pub struct MeshStore<C> {
     /// The node's counters, in shards with their own locks.
-    parts: Arc<Parts>,
+    shards: Arc<Shards>,
     /// Counters that are not shared, which have their own locks, too.
     local: Arc<MemoryStore>,
     consistency: Consistency,
-    inside: Mutex<Inside>,
+    state: Mutex<StoreState>,
     carrier: C,
 }
 
-struct Inside {
+struct StoreState {
     node: Node,
-    open: BTreeMap<Ticket, Answer>,
+    open: BTreeMap<Ticket, PendingAnswer>,
     /// The present, as last supplied: a reset does not carry a time.
     latest: Timestamp,
 }
 
 /// A waiting decision or reset.
 #[derive(Default)]
-struct Answer {
-    outcome: Option<Outcome>,
+struct PendingAnswer {
+    outcome: Option<OperationOutcome>,
     waker: Option<Waker>,
 }
 
-enum Outcome {
+enum OperationOutcome {
     Decided(Verdicts),
-    Looked(Sight),
+    Looked(Inspection),
     Reset,
     GivenUp,
 }
@@ -134,10 +134,10 @@ enum Outcome {
 impl<C: Carrier> MeshStore<C> {
     /// A store of this node, whose frames `carrier` takes.
     pub fn new(node: Node, carrier: C) -> Self {
-        let (parts, local) = (Arc::clone(node.parts()), Arc::clone(node.local()));
+        let (shards, local) = (Arc::clone(node.shards()), Arc::clone(node.local()));
         let consistency = node.consistency();
-        let inside = Inside { node, open: BTreeMap::new(), latest: Timestamp::EPOCH };
-        Self { parts, local, consistency, inside: Mutex::new(inside), carrier }
+        let state = StoreState { node, open: BTreeMap::new(), latest: Timestamp::EPOCH };
+        Self { shards, local, consistency, state: Mutex::new(state), carrier }
     }
 
     /// A frame came from a peer; the transport has verified the name.
@@ -146,33 +146,33 @@ impl<C: Carrier> MeshStore<C> {
     }
 
     /// Time has passed; call it every few milliseconds. Returns the traffic of updates.
-    pub fn on_tick(&self, now: Timestamp) -> Sent {
+    pub fn on_tick(&self, now: Timestamp) -> SentUpdates {
         self.at(now, |node| node.on_tick(now))
     }
 
-    fn at(&self, now: Timestamp, act: impl FnOnce(&mut Node)) -> Sent {
-        let mut inside = self.lock();
-        inside.latest = now;
-        act(&mut inside.node);
-        self.carry_out(inside)
+    fn at(&self, now: Timestamp, act: impl FnOnce(&mut Node)) -> SentUpdates {
+        let mut state = self.lock();
+        state.latest = now;
+        act(&mut state.node);
+        self.carry_out(state)
     }
 
     /// Runs `act` on the node, and carries out its outputs.
     pub fn with<R>(&self, act: impl FnOnce(&mut Node) -> R) -> R {
-        let mut inside = self.lock();
-        let done = act(&mut inside.node);
-        self.carry_out(inside);
+        let mut state = self.lock();
+        let done = act(&mut state.node);
+        self.carry_out(state);
         done
     }
 
     /// The allowance of each peer for counters that this node owns, without reported spending.
     pub fn rights_held(&self, now: Timestamp) -> BTreeMap<NodeId, u64> {
         let me = self.with(|node| node.member().id.clone());
-        self.parts.rights_held(&me, now)
+        self.shards.rights_held(&me, now)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        lock(&self.inside)
+    fn lock(&self) -> MutexGuard<'_, StoreState> {
+        lock(&self.state)
     }
 
     /// Decides with held allowance, without the node; or counters that are not shared.
@@ -182,18 +182,18 @@ impl<C: Carrier> MeshStore<C> {
             charge.sharing.consistency.unwrap_or(self.consistency) == Consistency::Local
         };
         if batch.iter().all(is_local) {
-            let context = Context { now: self.parts.mesh_time(context.now), ..context };
+            let context = Context { now: self.shards.mesh_time(context.now), ..context };
             return Some(self.local.decide_now(batch, context));
         }
         let [charge] = batch else { return None };
-        let verdict = self.parts.decide_held(charge, context, self.consistency)?;
+        let verdict = self.shards.decide_held(charge, context, self.consistency)?;
         Some(Verdicts::of_one(true, verdict))
     }
 
-    fn carry_out(&self, mut inside: MutexGuard<'_, Inside>) -> Sent {
-        let outputs: Vec<Output> = inside.node.outputs().collect();
+    fn carry_out(&self, mut state: MutexGuard<'_, StoreState>) -> SentUpdates {
+        let outputs: Vec<Output> = state.node.outputs().collect();
         if outputs.is_empty() {
-            return Sent::default();
+            return SentUpdates::default();
         }
         let (mut sends, mut wakers) = (Vec::new(), Vec::new());
         for output in outputs {
@@ -202,18 +202,18 @@ impl<C: Carrier> MeshStore<C> {
                     sends.push((to, lane, frame));
                     continue;
                 }
-                Output::Decided(ticket, verdicts) => (ticket, Outcome::Decided(verdicts)),
-                Output::Looked(ticket, sight) => (ticket, Outcome::Looked(sight)),
-                Output::Reset(ticket) => (ticket, Outcome::Reset),
-                Output::GivenUp(ticket) => (ticket, Outcome::GivenUp),
+                Output::Decided(ticket, verdicts) => (ticket, OperationOutcome::Decided(verdicts)),
+                Output::Looked(ticket, inspection) => (ticket, OperationOutcome::Looked(inspection)),
+                Output::Reset(ticket) => (ticket, OperationOutcome::Reset),
+                Output::GivenUp(ticket) => (ticket, OperationOutcome::GivenUp),
             };
-            if let Some(answer) = inside.open.get_mut(&ticket) {
+            if let Some(answer) = state.open.get_mut(&ticket) {
                 answer.outcome = Some(outcome);
                 wakers.extend(answer.waker.take());
             }
         }
-        drop(inside);
-        let sent = Sent::of(&sends);
+        drop(state);
+        let sent = SentUpdates::of(&sends);
         for (to, lane, frame) in sends {
             self.carrier.carry(&to, lane, frame);
         }
@@ -222,11 +222,11 @@ impl<C: Carrier> MeshStore<C> {
     }
 
     /// Waits for a decision. A dropped future leaves nothing behind.
-    async fn answer(&self, ticket: Ticket) -> Outcome {
-        let _forgotten = Forgotten { store: self, ticket };
+    async fn answer(&self, ticket: Ticket) -> OperationOutcome {
+        let _guard = TicketGuard { store: self, ticket };
         poll_fn(|context| {
-            let mut inside = self.lock();
-            let answer = inside.open.entry(ticket).or_default();
+            let mut state = self.lock();
+            let answer = state.open.entry(ticket).or_default();
             if let Some(outcome) = answer.outcome.take() {
                 Poll::Ready(outcome)
             } else {
@@ -238,12 +238,12 @@ impl<C: Carrier> MeshStore<C> {
     }
 }
 
-struct Forgotten<'a, C: Carrier> {
+struct TicketGuard<'a, C: Carrier> {
     store: &'a MeshStore<C>,
     ticket: Ticket,
 }
 
-impl<C: Carrier> Drop for Forgotten<'_, C> {
+impl<C: Carrier> Drop for TicketGuard<'_, C> {
     fn drop(&mut self) {
         self.store.lock().open.remove(&self.ticket);
     }
@@ -255,21 +255,23 @@ impl<C: Carrier> Store for MeshStore<C> {
             return Ok(verdicts);
         }
         let decided = {
-            let mut inside = self.lock();
-            inside.latest = context.now;
-            let decided = inside.node.decide(batch, context);
-            if let Decided::Later(ticket) = &decided {
+            let mut state = self.lock();
+            state.latest = context.now;
+            let decided = state.node.decide(batch, context);
+            if let NodeDecision::Later(ticket) = &decided {
                 // Before the lock is released: the answer may come immediately.
-                inside.open.insert(*ticket, Answer::default());
+                state.open.insert(*ticket, PendingAnswer::default());
             }
-            self.carry_out(inside);
+            self.carry_out(state);
             decided
         };
         match decided {
-            Decided::Now(verdicts) => Ok(verdicts),
-            Decided::Later(ticket) => match self.answer(ticket).await {
-                Outcome::Decided(verdicts) => Ok(verdicts),
-                Outcome::Looked(_) | Outcome::Reset | Outcome::GivenUp => Err(StoreError::DeadlinePassed),
+            NodeDecision::Now(verdicts) => Ok(verdicts),
+            NodeDecision::Later(ticket) => match self.answer(ticket).await {
+                OperationOutcome::Decided(verdicts) => Ok(verdicts),
+                OperationOutcome::Looked(_) | OperationOutcome::Reset | OperationOutcome::GivenUp => {
+                    Err(StoreError::DeadlinePassed)
+                }
             },
         }
     }
@@ -279,10 +281,10 @@ impl<C: Carrier> Store for MeshStore<C> {
         if let Some(verdicts) = self.decide_held(batch, context) {
             return Some(verdicts);
         }
-        let mut inside = self.lock();
-        inside.latest = context.now;
-        let decided = inside.node.try_decide(batch, context);
-        self.carry_out(inside);
+        let mut state = self.lock();
+        state.latest = context.now;
+        let decided = state.node.try_decide(batch, context);
+        self.carry_out(state);
         decided
     }
 

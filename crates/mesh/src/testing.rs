@@ -7,11 +7,11 @@ pub use random::Random;
 #[doc(hidden)]
 pub use crate::node::probe::is_about_counters;
 
-use crate::chain::Chain;
-use crate::member::Member;
 use crate::node::Node;
 use crate::options::MeshOptions;
-use crate::owner::NodeId;
+use crate::view::Member;
+use crate::view::NodeId;
+use crate::view::view_log::ViewLog;
 use crate::view::{Round, View};
 use hivemind_core::Timestamp;
 
@@ -24,14 +24,14 @@ pub fn named(index: usize) -> NodeId {
 
 /// Makes nodes the members of one view.
 #[doc(hidden)]
-pub fn seat(nodes: &mut [(&mut Node, Timestamp)]) {
+pub fn form_mesh(nodes: &mut [(&mut Node, Timestamp)]) {
     let members: Vec<Member> = nodes.iter().map(|(node, _)| node.member().clone()).collect();
     let Some(first) = members.first() else { return };
     let round = Round { number: 1, proposer: first.id.clone() };
     let view = View::new(None, Timestamp::EPOCH, round, members.clone(), []);
-    let chain = Chain::founded(view, Timestamp::EPOCH);
+    let view_log = ViewLog::founded(view, Timestamp::EPOCH);
     for (node, now) in nodes {
-        node.seat(chain.clone(), &members, *now);
+        node.join_view(view_log.clone(), &members, *now);
     }
 }
 
@@ -39,16 +39,16 @@ pub fn seat(nodes: &mut [(&mut Node, Timestamp)]) {
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{MeshOptions, testing::seated};
+/// use hivemind_mesh::{MeshOptions, testing::mesh_nodes};
 ///
-/// let nodes = seated(3, &MeshOptions::default(), Timestamp::from_millis(1_700_000_000_000));
+/// let nodes = mesh_nodes(3, &MeshOptions::default(), Timestamp::from_millis(1_700_000_000_000));
 /// assert!(nodes.iter().all(|node| node.is_ready()));
 /// ```
 #[must_use]
-pub fn seated(count: usize, options: &MeshOptions, now: Timestamp) -> Vec<Node> {
+pub fn mesh_nodes(count: usize, options: &MeshOptions, now: Timestamp) -> Vec<Node> {
     let mut nodes: Vec<Node> =
         (0..count).map(|index| Node::new(named(index), 1, options.clone(), now)).collect();
-    let mut seats: Vec<_> = nodes.iter_mut().map(|node| (node, now)).collect();
-    seat(&mut seats);
+    let mut pairs: Vec<_> = nodes.iter_mut().map(|node| (node, now)).collect();
+    form_mesh(&mut pairs);
     nodes
 }

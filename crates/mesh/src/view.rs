@@ -1,10 +1,16 @@
-//! A view: the members that share keys, and the fence, the time from which windows begin in it. Everything that
-//! is split is split over a view: two nodes that begin one window in two views would distribute its limit
-//! twice. Nodes therefore agree before the fence in which view a window begins (`council`), and a view never
-//! changes: its id is a hash of its content and of the view it follows.
+//! A view: the members that share keys, and `effective_at`, the time from which windows begin in it. Everything that is
+//! split is split over a view: two nodes that begin one window in two views would distribute its limit twice. Nodes
+//! therefore agree in advance in which view a window begins (`membership`), and a view never changes: its id is a hash
+//! of its content and of the view it follows.
 
-use crate::member::Member;
-use crate::owner::NodeId;
+mod member;
+pub(crate) mod owner;
+pub mod proposal;
+pub mod view_log;
+
+pub use member::{Generation, Member};
+pub use owner::{NodeId, UnusableName};
+
 use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
 use siphasher::sip::SipHasher13;
@@ -14,9 +20,9 @@ use std::hash::Hasher;
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{MeshOptions, NodeId, testing::seated};
+/// use hivemind_mesh::{MeshOptions, NodeId, testing::mesh_nodes};
 ///
-/// let nodes = seated(2, &MeshOptions::default(), Timestamp::EPOCH);
+/// let nodes = mesh_nodes(2, &MeshOptions::default(), Timestamp::EPOCH);
 /// let names: Vec<_> = nodes.iter().map(|node| node.view().map(|view| view.id())).collect();
 /// assert!(names[0].is_some() && names[0] == names[1]); // They agree.
 /// ```
@@ -39,7 +45,7 @@ pub struct Base {
     pub(crate) height: u64,
 }
 
-/// The members that share keys from a fence on.
+/// The members that share keys from a time on.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
@@ -51,7 +57,7 @@ pub struct Base {
 /// node.found(now);
 /// let view = node.view().ok_or("no view")?;
 /// assert!(view.has(node.member()) && view.members().len() <= View::MOST_MEMBERS);
-/// println!("{:?} from {:?} on", view.id(), view.fence());
+/// println!("{:?} from {:?} on", view.id(), view.effective_at());
 /// assert_eq!(view.owner(Key::from_bits(7, 11)), Some(node.member()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -62,7 +68,7 @@ pub struct View {
     pub(crate) base: Option<ViewId>,
     /// The number of earlier views in this mesh; distinguishes old views from foreign ones.
     pub(crate) height: u64,
-    pub(crate) fence: Timestamp,
+    pub(crate) effective_at: Timestamp,
     pub(crate) round: Round,
     pub(crate) members: Box<[Member]>,
     /// Members of the base that are dead as far as discovery reports; their consent is not needed.
@@ -75,7 +81,7 @@ impl View {
 
     pub fn new(
         base: Option<Base>,
-        fence: Timestamp,
+        effective_at: Timestamp,
         round: Round,
         members: impl IntoIterator<Item = Member>,
         gone: impl IntoIterator<Item = Member>,
@@ -97,7 +103,7 @@ impl View {
             id: ViewId(0),
             base: base.map(|base| base.id),
             height: base.map_or(0, |base| base.height.saturating_add(1)),
-            fence,
+            effective_at,
             round,
             members: members.into_boxed_slice(),
             gone: gone.into_boxed_slice(),
@@ -108,7 +114,7 @@ impl View {
 
     /// The first view of a mesh: all windows begin in it, including those already running.
     pub(crate) fn founded(by: Member, now: Timestamp) -> Self {
-        // The time makes its id unique; the fence is before every window.
+        // The time makes its id unique; it is effective before every window.
         let round = Round { number: 0, proposer: by.id.clone() };
         let mut view = Self::new(None, Timestamp::EPOCH, round, [by], []);
         let mut hash = SipHasher13::new_with_keys(view.id.0, now.as_nanos());
@@ -118,7 +124,7 @@ impl View {
     }
 
     /// A view as a peer sent it. The id of a founding view cannot be recomputed and is accepted as sent.
-    pub(crate) fn told(self, id: ViewId) -> Option<Self> {
+    pub(crate) fn received(self, id: ViewId) -> Option<Self> {
         let is_so = self.base.is_none() || self.id == id;
         is_so.then_some(Self { id, ..self })
     }
@@ -127,7 +133,7 @@ impl View {
         let mut hash = SipHasher13::new_with_keys(0x6869_7665_6d69_6e64, 0x7669_6577);
         hash.write_u64(self.base.map_or(0, |base| base.0));
         hash.write_u64(self.height);
-        hash.write_u64(self.fence.as_nanos());
+        hash.write_u64(self.effective_at.as_nanos());
         hash.write_u32(self.round.number);
         let mut name = |id: &NodeId, generation: u64| {
             hash.write_usize(id.as_str().len());
@@ -155,8 +161,8 @@ impl View {
 
     /// The time from which windows begin in it.
     #[must_use]
-    pub fn fence(&self) -> Timestamp {
-        self.fence
+    pub fn effective_at(&self) -> Timestamp {
+        self.effective_at
     }
 
     /// Its members, sorted by name.
@@ -174,6 +180,6 @@ impl View {
     /// The member that owns `key`: the generation in this view and no other.
     #[must_use]
     pub fn owner(&self, key: Key) -> Option<&Member> {
-        self.members.iter().max_by_key(|member| crate::owner::score(key, &member.id))
+        self.members.iter().max_by_key(|member| owner::score(key, &member.id))
     }
 }

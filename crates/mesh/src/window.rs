@@ -24,3 +24,11 @@ const LONG: Duration = Duration::from_secs(60);
 pub(crate) fn period_nanos(limit: &Limit) -> u64 {
     limit.period().nanos()
 }
+
+/// The end of a window; for a bucket, the time of its next token.
+pub(crate) fn ends_at(limit: &Limit, tag: u64, now: Timestamp) -> Timestamp {
+    match limit {
+        Limit::TokenBucket(_) => now.saturating_add(limit.period().length() / limit.requests().max(1)),
+        _ => Timestamp::from_nanos(tag.saturating_add(1).saturating_mul(period_nanos(limit))),
+    }
+}

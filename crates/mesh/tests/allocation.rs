@@ -1,9 +1,9 @@
-//! A decision that holds its rights allocates nothing. In a test of its own, because all that a
-//! process allocates is counted.
+//! Allocations of a decision from held allowance: none. A separate test binary, because the counter covers the whole
+//! process.
 
 use hivemind_core::store::{Charge, Context, Key, Parts, Store};
 use hivemind_core::{Limit, Period, Rate, Timestamp};
-use hivemind_mesh::testing::seated;
+use hivemind_mesh::testing::mesh_nodes;
 use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, NodeId};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -12,22 +12,22 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-struct Nobody;
+struct NoCarrier;
 
-impl Carrier for Nobody {
+impl Carrier for NoCarrier {
     fn carry(&self, _: &NodeId, _: Lane, _: Vec<u8>) {}
 }
 
-// Seen failing on: what is to be told is taken with the room that its list had.
+// Fails when taking the queued counters also takes the capacity of their list.
 #[test]
-fn a_decision_on_a_known_key_allocates_nothing() {
+fn decision_on_a_known_key_allocates_nothing() {
     let now = Timestamp::from_millis(1_700_000_000_000);
     let bucket = Limit::token_bucket(Rate::per_second(1_000).unwrap(), 1_000_000).unwrap();
     let limits =
         [Limit::fixed_window(u32::MAX, Period::DAY), Limit::sliding_window(1_000_000, Period::DAY), bucket];
-    // Of three nodes, the first owns some of these counters and holds rights to others.
-    for node in seated(3, &MeshOptions::default(), now) {
-        let store = MeshStore::new(node, Nobody);
+    // Of three nodes, the first owns some of these counters and holds allowance of others.
+    for node in mesh_nodes(3, &MeshOptions::default(), now) {
+        let store = MeshStore::new(node, NoCarrier);
         for (kind, limit) in (0_u64..).zip(limits) {
             let charges: Vec<_> = (1 + 1_000 * kind..500 + 1_000 * kind)
                 .map(|index| {
@@ -44,9 +44,9 @@ fn a_decision_on_a_known_key_allocates_nothing() {
             };
             let held: Vec<_> = charges.iter().filter(held).copied().collect();
             assert!(held.len() > 100, "{limit}: only {} are held", held.len());
-            // The test's own harness may allocate on its thread meanwhile, and not each time.
+            // The test harness may allocate on its thread meanwhile, but not each time.
             let least = (1..=5).map(|round| {
-                // All is told, so the next decisions have to list it anew.
+                // All updates are sent, so the next decisions have to queue the counters again.
                 let later = now.saturating_add(Duration::from_millis(60 * round));
                 store.on_tick(later);
                 let passed = |charge: &Charge<'_>| {

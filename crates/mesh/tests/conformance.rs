@@ -1,11 +1,11 @@
-//! The mesh under the suite that holds every store to the pure algorithms: a node alone, and
-//! three nodes over the codec and a simulated network, of which the owner decides everything.
-#![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
+//! Conformance suite for stores: a single node, and three nodes over the codec and a simulated network, where the owner
+//! decides everything. Both must decide like the pure algorithms.
+#![expect(clippy::expect_used, reason = "test helpers may panic")]
 
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
 use hivemind_core::testing::conforms;
-use hivemind_mesh::testing::seated;
+use hivemind_mesh::testing::mesh_nodes;
 use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeId};
 use std::future::Future;
 use std::pin::pin;
@@ -13,25 +13,25 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-struct Nobody;
+struct NoCarrier;
 
-impl Carrier for Nobody {
+impl Carrier for NoCarrier {
     fn carry(&self, _: &NodeId, _: Lane, _: Vec<u8>) {}
 }
 
-fn alone() -> MeshStore<Nobody> {
+fn alone() -> MeshStore<NoCarrier> {
     let mut node = Node::new(NodeId::new("alone"), 1, MeshOptions::default(), Timestamp::EPOCH);
     node.found(Timestamp::EPOCH);
-    MeshStore::new(node, Nobody)
+    MeshStore::new(node, NoCarrier)
 }
 
-// Seen failing on: a refused batch leaves nothing.
+// Fails when a refused batch leaves nothing.
 #[test]
-fn a_node_alone_decides_like_the_model() {
+fn single_node_decides_like_the_model() {
     conforms(alone);
 }
 
-/// Frames on their way, delivered in a random order.
+/// Frames in transit, delivered in a random order.
 #[derive(Default)]
 struct Wire {
     mail: Mutex<Vec<(NodeId, NodeId, Vec<u8>)>>,
@@ -53,14 +53,14 @@ struct Three {
     stores: Vec<(NodeId, MeshStore<End>)>,
     wire: Arc<Wire>,
     next: AtomicUsize,
-    /// When the last request came, in nanoseconds.
+    /// The time of the last request, in nanoseconds.
     latest: AtomicU64,
 }
 
 impl Three {
     fn new(options: &MeshOptions) -> Self {
         let wire = Arc::new(Wire::default());
-        let nodes = seated(3, options, Timestamp::EPOCH);
+        let nodes = mesh_nodes(3, options, Timestamp::EPOCH);
         let stores = nodes.into_iter().map(|node| {
             let name = node.member().id.clone();
             (name.clone(), MeshStore::new(node, End { name, wire: Arc::clone(&wire) }))
@@ -73,7 +73,7 @@ impl Three {
         }
     }
 
-    /// Delivers one frame, any of them. Says whether there was one.
+    /// Delivers one frame, in any order. Returns whether there was one.
     fn deliver(&self, now: Timestamp) -> bool {
         let (from, to, frame) = {
             let mut mail = self.wire.mail.lock().expect("no panic");
@@ -110,13 +110,13 @@ impl Store for Three {
                 while self.deliver(context.now) {}
                 return verdicts;
             }
-            assert!(self.deliver(context.now), "it waits and nothing is on its way");
+            assert!(self.deliver(context.now), "it waits although no frame is in transit");
         }
     }
 
     async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        // By the clocks of the last request, as the stores do it: frames of another time would make the others
-        // take it for the time of all clocks, and begin no window past it.
+        // At the time of the last request, like the stores: a frame with another time would be accepted as the
+        // time of all clocks, and no window would begin past it.
         let now = Timestamp::from_nanos(self.latest.load(Ordering::Relaxed));
         let mut polling = std::task::Context::from_waker(Waker::noop());
         for (_, store) in &self.stores {
@@ -126,7 +126,7 @@ impl Store for Three {
                     done?;
                     break;
                 }
-                assert!(self.deliver(now), "the owner is asked, and nothing is on its way");
+                assert!(self.deliver(now), "the owner is asked although no frame is in transit");
             }
         }
         while self.deliver(now) {}
@@ -134,12 +134,12 @@ impl Store for Three {
     }
 }
 
-// Seen failing on: a reset by the time of the store's last decision, which may be long ago; counters that
-// are swept by the time before a clock was set back.
+// Fails when a reset uses the time of the store's last decision, which may be long ago, or when counters are swept by
+// the time before a clock was set back.
 #[test]
-fn three_nodes_whose_owner_decides_everything_decide_like_the_model() {
-    // The suite steps its clock back, which the mesh clock is there not to follow.
+fn three_nodes_with_a_deciding_owner_match_the_model() {
+    // The suite steps its clock back, which the mesh clock does not follow.
     let slew = std::time::Duration::ZERO;
-    let options = MeshOptions { lend_ahead: false, slew, ..MeshOptions::default() };
+    let options = MeshOptions { grant_ahead: false, slew, ..MeshOptions::default() };
     conforms(|| Three::new(&options));
 }

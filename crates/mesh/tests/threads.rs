@@ -1,10 +1,10 @@
-//! Many real threads on three nodes, while frames and ticks go on: held decisions are made beside
-//! the node, batches and asks by it, and together they never admit more than the limit.
-#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+//! Threads on three nodes while frames and ticks go on: fast-path decisions are made outside the node, batches and
+//! requests to owners by it. Together they never admit more than the limit.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use hivemind_core::store::{Charge, Context, Key, Parts, Sharing, Store, Verdicts};
 use hivemind_core::{Limit, Period, Rate, Timestamp};
-use hivemind_mesh::testing::seated;
+use hivemind_mesh::testing::mesh_nodes;
 use hivemind_mesh::{Carrier, Consistency, Lane, MeshOptions, MeshStore, NodeId, OnUnreachable};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,11 +17,10 @@ const NODES: usize = 3;
 const THREADS: usize = 6;
 const REQUESTS: u64 = 30_000;
 const BUDGET: u32 = 120_000;
-/// An hour past midnight: the day lasts longer than the test lets time pass, and clocks that are moved a little
-/// towards each other are in it, too.
+/// An hour past midnight: the test and the slewed clocks stay within one day.
 const START: u64 = 1_699_923_600_000_000_000;
 
-/// Letters between the nodes: from whom, to whom, what.
+/// Frames in transit: sender, receiver, bytes.
 type Mail = Mutex<Vec<(NodeId, NodeId, Vec<u8>)>>;
 
 struct Post {
@@ -50,10 +49,10 @@ fn charge(key: u64, limit: &Limit) -> Charge<'_> {
 impl Mesh {
     fn new() -> Self {
         let mail = Arc::new(Mail::default());
-        // A thread that has the mail may be put aside while time goes on, and its receivers take the senders for
-        // unreachable: shares would then be admitted beyond the limit, as they may.
+        // A thread with frames may be suspended while time passes, so that senders seem unreachable. With `share`,
+        // admissions beyond the limit would then be allowed.
         let options = MeshOptions { on_unreachable: OnUnreachable::Refuse, ..MeshOptions::default() };
-        let nodes = seated(NODES, &options, Timestamp::from_nanos(START));
+        let nodes = mesh_nodes(NODES, &options, Timestamp::from_nanos(START));
         let stores = nodes.into_iter().map(|node| {
             let name = node.member().id.clone();
             (name.clone(), MeshStore::new(node, Post { name, mail: Arc::clone(&mail) }))
@@ -65,7 +64,7 @@ impl Mesh {
         Timestamp::from_nanos(self.nanos.load(Ordering::Relaxed))
     }
 
-    /// Brings all mail, and lets a millisecond pass.
+    /// Delivers all frames, and lets a millisecond pass.
     fn turn(&self) {
         let mail = std::mem::take(&mut *self.mail.lock().unwrap());
         for (from, to, frame) in mail {
@@ -78,7 +77,7 @@ impl Mesh {
         }
     }
 
-    /// Decides. Whoever has to wait brings the mail meanwhile.
+    /// Decides. A thread that waits delivers frames meanwhile.
     fn decide(&self, node: usize, batch: &[Charge<'_>]) -> Verdicts {
         let (_, store) = self.stores.get(node).unwrap();
         if let Some(verdicts) = store.try_decide(batch, Context::at(self.now())) {
@@ -94,17 +93,17 @@ impl Mesh {
     }
 }
 
-/// What was admitted of a limit by all threads together.
+/// The admissions of all threads together.
 fn admitted(limit: &Limit) -> u64 {
     let (mesh, admitted, running) = (Mesh::new(), AtomicU64::new(0), AtomicUsize::new(THREADS));
     thread::scope(|scope| {
         for number in 0..THREADS {
             let (mesh, admitted, running, limit) = (&mesh, &admitted, &running, limit);
             scope.spawn(move || {
-                let beside = Limit::fixed_window(u32::MAX, Period::DAY);
+                let second = Limit::fixed_window(u32::MAX, Period::DAY);
                 for request in 0..REQUESTS {
-                    // Every third one has another limit beside it, so the node decides it.
-                    let both = [charge(1, limit), charge(2, &beside)];
+                    // Every third request has a second limit, so the node decides it.
+                    let both = [charge(1, limit), charge(2, &second)];
                     let batch = if request % 3 == 0 { &both[..] } else { &both[..1] };
                     let passed = mesh.decide(number % NODES, batch).committed;
                     admitted.fetch_add(u64::from(passed), Ordering::Relaxed);
@@ -121,9 +120,9 @@ fn admitted(limit: &Limit) -> u64 {
     admitted.into_inner()
 }
 
-// Seen failing on: a batch is tried while others spend of its counters.
+// Fails when a batch is tried while others spend from its counters.
 #[test]
-fn threads_on_three_nodes_never_admit_more_than_the_limit_and_nearly_all_of_it() {
+fn threads_on_three_nodes_admit_at_most_the_limit() {
     let limits = [
         Limit::fixed_window(BUDGET, Period::DAY),
         Limit::sliding_window(BUDGET, Period::DAY),
@@ -136,9 +135,9 @@ fn threads_on_three_nodes_never_admit_more_than_the_limit_and_nearly_all_of_it()
     }
 }
 
-// Seen failing on: counters of local limits behind the node's lock.
+// Fails when counters of local limits are behind the node's lock.
 #[test]
-fn a_local_limit_is_decided_while_the_node_is_busy() {
+fn local_limit_is_decided_while_the_node_is_busy() {
     let (mesh, limit) = (Mesh::new(), Limit::fixed_window(2, Period::DAY));
     let (_, store) = mesh.stores.first().unwrap();
     let local = Sharing { consistency: Some(Consistency::Local), ..Sharing::default() };

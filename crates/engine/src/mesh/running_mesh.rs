@@ -11,8 +11,8 @@ use crate::health::Health;
 use crate::rate_limiting::RateLimiting;
 use anyhow::Context;
 use hivemind_core::{Clock, Rules, SystemClock};
-use hivemind_mesh::Board;
-use hivemind_mesh::{GivenUp, NodeId, NotGivenUp};
+use hivemind_mesh::MapHandle;
+use hivemind_mesh::{ForgetError, ForgetOutcome, NodeId};
 use hivemind_mesh_net::{Mesh, Peer, PeerStore, TickReports, Transport};
 use hivemind_telemetry::mesh_metrics::{Latencies, MeshMetrics, PeerMetrics};
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ impl RunningMesh {
     }
 
     /// The replicated board, which holds the block list.
-    pub(crate) fn board(&self) -> Arc<Board> {
+    pub(crate) fn board(&self) -> Arc<MapHandle> {
         self.mesh.board()
     }
 
@@ -214,15 +214,15 @@ impl RunningMesh {
     }
 
     /// Removes a peer from the next view, on an operator's request.
-    pub fn give_up(&self, name: &str) -> Result<GivenUp, NotGivenUp> {
+    pub fn give_up(&self, name: &str) -> Result<ForgetOutcome, ForgetError> {
         // An invalid name belongs to no peer.
-        let peer = NodeName::parse(name).map_err(|_| NotGivenUp::Unknown)?.to_string();
+        let peer = NodeName::parse(name).map_err(|_| ForgetError::Unknown)?.to_string();
         let given_up = self.mesh.forget_peer(&NodeId::new(peer.as_str()));
         match &given_up {
-            Ok(GivenUp::Member) => {
+            Ok(ForgetOutcome::Member) => {
                 tracing::warn!(%peer, "peer forgotten by an operator; the next view excludes it");
             }
-            Ok(GivenUp::NoMember) => {}
+            Ok(ForgetOutcome::NoMember) => {}
             Err(why) => tracing::info!(%peer, %why, "peer not forgotten"),
         }
         given_up
@@ -257,8 +257,8 @@ impl RunningMesh {
             unreadable: standing.unreadable,
             callers_refused: self.mesh.callers_refused(),
             notes_dropped: notes.dropped,
-            notes_unbelieved: notes.unbelieved,
-            notes_unheard: notes.unheard,
+            notes_unbelieved: notes.rejected,
+            notes_unheard: notes.rate_limited,
             certificate_expiry: Some(seconds(certificates.own_until)),
             ca_expiry: Some(seconds(certificates.ca_until)),
         }

@@ -2,15 +2,15 @@
 
 use super::section::{MeshFiles, MeshSection};
 use crate::rate_limiting::RateLimiting;
-use hivemind_mesh::{CouncilOptions, MeshOptions, NodeId};
+use hivemind_mesh::{MembershipOptions, MeshOptions, NodeId};
 use hivemind_mesh_net::{Discovery, MeshSettings, MeshTlsFiles};
 
 pub(super) fn settings(mesh: &MeshSection, limiting: &RateLimiting, name: &str) -> MeshSettings {
     let MeshFiles { ca, cert, key } = mesh.tls.clone();
-    let council = CouncilOptions {
+    let membership = MembershipOptions {
         staleness: limiting.staleness_threshold,
         most_members: mesh.max_peers + 1,
-        ..CouncilOptions::default()
+        ..MembershipOptions::default()
     };
     MeshSettings {
         name: NodeId::new(name),
@@ -32,7 +32,7 @@ pub(super) fn settings(mesh: &MeshSection, limiting: &RateLimiting, name: &str) 
             ask_timeout: mesh.ask_timeout,
             max_keys: limiting.max_keys.get(),
             bandwidth_limit: Some(mesh.bandwidth_limit),
-            council,
+            membership,
             ..MeshOptions::default()
         },
     }

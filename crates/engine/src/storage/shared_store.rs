@@ -2,7 +2,7 @@
 
 use super::counter_access::CounterStatus;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdict, Verdicts};
-use hivemind_mesh::Sight;
+use hivemind_mesh::Inspection;
 use hivemind_mesh_net::PeerStore;
 use hivemind_redis::RedisStore;
 use std::time::Duration;
@@ -45,8 +45,11 @@ impl SharedStore {
                     sights = store.look(batch, Context { now: later, ..context }).await.unwrap_or(sights);
                 }
                 let sights = sights.into_iter();
-                let seen =
-                    |Sight { verdict, holding, .. }| CounterStatus { verdict, holding, is_crowded: false };
+                let seen = |Inspection { verdict, holding, .. }| CounterStatus {
+                    verdict,
+                    holding,
+                    is_crowded: false,
+                };
                 Ok(sights.map(seen).collect())
             }
         }
@@ -66,8 +69,8 @@ impl SharedStore {
 }
 
 /// Whether nodes may hold allowance that the counter's owner has not accounted for.
-fn is_unsettled(sight: &Sight) -> bool {
-    sight.holding.as_ref().is_some_and(|holding| holding.unaccounted > 0)
+fn is_unsettled(inspection: &Inspection) -> bool {
+    inspection.holding.as_ref().is_some_and(|holding| holding.unaccounted > 0)
 }
 
 impl Store for SharedStore {

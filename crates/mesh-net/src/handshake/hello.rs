@@ -2,7 +2,7 @@
 //! ignores other messages before it, and closes the connection if the certificate is for a different name.
 
 use hivemind_mesh::NodeId;
-use hivemind_mesh::wire::{Reader, Unreadable, Writer};
+use hivemind_mesh::frame::wire::{Unreadable, WireReader, WireWriter};
 use hivemind_mesh::{Generation, Member};
 use std::net::{IpAddr, SocketAddr};
 
@@ -33,7 +33,7 @@ impl Hello {
     }
 
     pub(crate) fn write(&self) -> Vec<u8> {
-        let mut writer = Writer::default();
+        let mut writer = WireWriter::default();
         writer.number(VERSION);
         writer.text(&self.cluster);
         writer.text(self.member.id.as_str());
@@ -45,7 +45,7 @@ impl Hello {
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
-        let mut reader = Reader(bytes);
+        let mut reader = WireReader(bytes);
         if reader.number()? != VERSION {
             return Err(Unreadable);
         }

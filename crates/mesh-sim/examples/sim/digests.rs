@@ -53,12 +53,12 @@ fn reloads(seeds: Range<u64>) {
 
 fn handoffs(seeds: Range<u64>) {
     for (number, scenario) in HandoffScenario::ALL.iter().enumerate() {
-        for hand_over in [false, true] {
+        for handoff in [false, true] {
             for seed in seeds.clone() {
-                let result = scenario.play(seed, hand_over);
+                let result = scenario.play(seed, handoff);
                 let digest = take_digest();
                 println!(
-                    "rollout {number} {hand_over} {seed} {digest:016x} {} {}",
+                    "rollout {number} {handoff} {seed} {digest:016x} {} {}",
                     result.admitted, result.possible
                 );
             }

@@ -108,19 +108,19 @@ fn hand_off(seeds: &std::ops::Range<u64>) -> ExitCode {
     let mut failed = 0;
     for scenario in HandoffScenario::ALL {
         let mut parts = vec![format!("{scenario:?}:")];
-        for hand_over in [false, true] {
+        for handoff in [false, true] {
             let (mut admitted, mut possible) = (0, 0);
             for seed in seeds.clone() {
-                let result = scenario.play(seed, hand_over);
+                let result = scenario.play(seed, handoff);
                 // A node that is disconnected and restarted may be declared dead; that is counted as an overlap.
                 let bad = result.over > 0 && result.overlaps == 0;
                 if bad {
-                    println!("FAILED: {scenario:?}, seed {seed}, handed over: {hand_over}: {result:?}");
+                    println!("FAILED: {scenario:?}, seed {seed}, handed over: {handoff}: {result:?}");
                 }
                 failed += u64::from(bad);
                 (admitted, possible) = (admitted + result.admitted, possible + result.possible);
             }
-            let how = if hand_over { "with" } else { "without" };
+            let how = if handoff { "with" } else { "without" };
             parts.push(format!("{admitted} of {possible} {how} hand-over"));
         }
         println!("{}", parts.join(" "));

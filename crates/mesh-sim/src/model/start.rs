@@ -6,8 +6,8 @@ use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Timestamp};
 use hivemind_mesh::Member;
 use hivemind_mesh::Node;
-use hivemind_mesh::chain::Chain;
 use hivemind_mesh::testing::named;
+use hivemind_mesh::view::view_log::ViewLog;
 use hivemind_mesh::view::{Round, View};
 use hivemind_mesh::{MeshOptions, OnUnreachable};
 use smallvec::SmallVec;
@@ -27,15 +27,15 @@ impl Search {
             // The correction of a clock is not part of the state.
             slew: std::time::Duration::ZERO,
             // Without buckets, handoff would only add frames to order.
-            hand_over: false,
+            handoff: false,
             ..MeshOptions::default()
         };
         // Silence and votes are not searched: no node is suspect, and no other view is proposed.
         let long = Duration::from_secs(3_600);
-        options.council.staleness = long;
-        options.council.patience = long;
-        options.council.fence_lead = long;
-        options.council.found_after = None;
+        options.membership.staleness = long;
+        options.membership.patience = long;
+        options.membership.view_lead = long;
+        options.membership.found_after = None;
         let members: Vec<Member> = (0..NODES).map(|index| Member::new(named(index), 1)).collect();
         let (before, after): (&[usize], &[usize]) = match model.change {
             MembershipChange::None => (&[0, 1, 2], &[0, 1, 2]),
@@ -57,7 +57,7 @@ impl Search {
         let key = (0..u64::MAX).map(|bits| Key::from_bits(bits, bits.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         let owned = |view: &View, key: Key, index: usize| view.owner(key) == members.get(index);
         let key = key.into_iter().find(|key| owned(&first, *key, owners.0) && owned(&second, *key, owners.1));
-        let before = Chain::founded(first, Timestamp::EPOCH);
+        let before = ViewLog::founded(first, Timestamp::EPOCH);
         let mut after = before.clone();
         if model.change != MembershipChange::None {
             after.append(second);
@@ -68,7 +68,7 @@ impl Search {
             limit,
             options,
             members,
-            chains: [before, after],
+            view_logs: [before, after],
             nodes: Vec::new(),
             node_numbers: HashMap::new(),
             frames: Vec::new(),
@@ -82,8 +82,8 @@ impl Search {
     pub(super) fn start(&mut self, index: usize, run: u64, moment: u8, learned: bool) -> Node {
         let now = self.now(moment);
         let mut node = Node::new(named(index), run, self.options.clone(), now);
-        let [before, after] = &self.chains;
-        node.seat(if learned { after.clone() } else { before.clone() }, &self.members, now);
+        let [before, after] = &self.view_logs;
+        node.join_view(if learned { after.clone() } else { before.clone() }, &self.members, now);
         node
     }
 
@@ -91,7 +91,7 @@ impl Search {
     pub(super) fn first(&mut self) -> ModelState {
         let node_states = [0, 1, 2].map(|index| {
             let mut node = self.start(index, 1, 0, false);
-            let [before, after] = &self.chains;
+            let [before, after] = &self.view_logs;
             let votes = self.members.get(index).is_some_and(|member| before.head().has(member));
             if self.model.change != MembershipChange::None && votes {
                 node.vote_on(after.head(), self.now(0));

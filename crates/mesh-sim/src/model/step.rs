@@ -6,10 +6,10 @@ use hivemind_core::store::{Charge, Context, Key, Parts};
 use hivemind_core::{Cost, Limit, Timestamp};
 use hivemind_mesh::Member;
 use hivemind_mesh::MeshOptions;
-use hivemind_mesh::chain::Chain;
 use hivemind_mesh::testing::is_about_counters;
 use hivemind_mesh::testing::named;
-use hivemind_mesh::{Decided, Node, Output};
+use hivemind_mesh::view::view_log::ViewLog;
+use hivemind_mesh::{Node, NodeDecision, Output};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -76,7 +76,7 @@ pub(super) struct Search {
     pub(super) options: MeshOptions,
     pub(super) members: Vec<Member>,
     /// The views before and after the result of the vote is known.
-    pub(super) chains: [Chain; 2],
+    pub(super) view_logs: [ViewLog; 2],
     pub(super) nodes: Vec<Node>,
     pub(super) node_numbers: HashMap<u128, u32>,
     pub(super) frames: Vec<SentFrame>,
@@ -181,7 +181,7 @@ impl Search {
             ModelEvent::Request => admitted += self.request(&mut node, now),
             ModelEvent::Tick => node.on_tick(now),
             ModelEvent::Learn => {
-                let [_, after] = &self.chains;
+                let [_, after] = &self.view_logs;
                 node.learn(after.clone(), now);
             }
             ModelEvent::Frame(frame) => {
@@ -216,7 +216,7 @@ impl Search {
         let (key, limit) = (self.key, &self.limit);
         let charge = Charge { cost, ..Charge::spend(key, parts, limit) };
         match node.decide(&[charge], Context::at(now)) {
-            Decided::Now(verdicts) if verdicts.committed => self.model.cost,
+            NodeDecision::Now(verdicts) if verdicts.committed => self.model.cost,
             _ => 0,
         }
     }

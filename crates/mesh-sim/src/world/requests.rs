@@ -4,7 +4,7 @@ use super::{World, WorldEvent, at};
 use crate::digest::record_verdicts;
 use hivemind_core::Cost;
 use hivemind_core::store::{Charge, Context, Parts};
-use hivemind_mesh::{Decided, Output};
+use hivemind_mesh::{NodeDecision, Output};
 
 impl World {
     pub(super) fn request(&mut self, index: usize) {
@@ -42,7 +42,7 @@ impl World {
         let local = sim_node.node.mesh_time(local);
         self.sent.2 += 1;
         match decided {
-            Decided::Now(verdicts) => {
+            NodeDecision::Now(verdicts) => {
                 record_verdicts(&[now, node as u64, index as u64, cost], &verdicts);
                 if let Some(counter) = self.counters.get_mut(index) {
                     counter.tally.offer(cost, local, truly);
@@ -51,7 +51,7 @@ impl World {
                     counter.tally.admit(cost, local, truly, truly);
                 }
             }
-            Decided::Later(ticket) => {
+            NodeDecision::Later(ticket) => {
                 self.sent.3 += 1;
                 sim_node.open.insert(ticket, (index, cost, truly, local));
             }

@@ -2,8 +2,8 @@
 
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Charge, Context, Key, OnRefusal, Verdicts};
-use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, Output};
-use hivemind_mesh_sim::{Random, seated};
+use hivemind_mesh::{MeshOptions, Node, NodeDecision, NodeId, Output};
+use hivemind_mesh_sim::{Random, mesh_nodes};
 
 /// Three nodes over a network that may lose, duplicate and reorder frames.
 pub(crate) struct Three {
@@ -19,7 +19,7 @@ pub(crate) struct Three {
 impl Three {
     pub(crate) fn new(seed: u64, options: &MeshOptions, (loss, twice): (u64, u64)) -> Self {
         let now = Timestamp::from_millis(1_700_000_000_000);
-        let nodes = seated(3, options, now);
+        let nodes = mesh_nodes(3, options, now);
         Self { nodes, mail: Vec::new(), random: Random::new(seed), loss, twice, now }
     }
 
@@ -78,11 +78,11 @@ impl Three {
     ) -> (Verdicts, bool) {
         let context = Context { on_refusal, ..Context::at(self.now) };
         match self.nodes[node].decide(batch, context) {
-            Decided::Now(verdicts) => {
+            NodeDecision::Now(verdicts) => {
                 self.deliver();
                 (verdicts, false)
             }
-            Decided::Later(_) => {
+            NodeDecision::Later(_) => {
                 let mut decided = self.deliver();
                 // An owner delays its answer while it recalls allowance.
                 decided.extend(self.pass(60));

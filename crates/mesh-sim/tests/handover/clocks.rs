@@ -6,7 +6,7 @@ use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::window::tag_at;
 use hivemind_mesh::{MeshOptions, Node};
-use hivemind_mesh_sim::{Network, World, seated};
+use hivemind_mesh_sim::{Network, World, mesh_nodes};
 
 fn quick() -> Network {
     Network { sync_us: 2_000, ..Network::default() }
@@ -14,8 +14,8 @@ fn quick() -> Network {
 
 /// A key owned by one of `from.0` nodes, and by another once there is one more.
 fn key_that_goes(from: (usize, usize), to: usize) -> Key {
-    let few = seated(from.0, &strict(), Timestamp::EPOCH);
-    let more = seated(from.0 + 1, &strict(), Timestamp::EPOCH);
+    let few = mesh_nodes(from.0, &strict(), Timestamp::EPOCH);
+    let more = mesh_nodes(from.0 + 1, &strict(), Timestamp::EPOCH);
     let owns = |nodes: &[Node], index: usize, key: Key| {
         let owner = nodes[0].view().and_then(|view| view.owner(key));
         owner.is_some_and(|owner| owner.id == nodes[index].member().id)

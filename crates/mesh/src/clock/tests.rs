@@ -1,4 +1,5 @@
-//! The error of an offset is at most half of its round trip, and the clock never goes back.
+//! Properties of the mesh clock: the error of an offset is at most half of its round trip, and the clock
+//! never goes back.
 
 use super::*;
 use hivemind_core::testing::cases;
@@ -35,7 +36,7 @@ proptest! {
     /// Fails when the trip counts as one way, the peer's hold time counts as network time, or the last exchange
     /// is used instead of the shortest.
     #[test]
-    fn an_offset_is_within_half_of_the_shortest_trip_of_the_truth(
+    fn offset_error_is_at_most_half_the_shortest_trip(
         delays in vec((delay(), delay(), delay()), 1..30),
         offset in -7_200_000 * MILLI..7_200_000 * MILLI,
     ) {
@@ -54,7 +55,7 @@ proptest! {
     /// For any steps of the own clock and any other clocks. Fails when a step back is not compensated (it stood
     /// still, or without `reached` it went back), or a second's adjustment is unbounded.
     #[test]
-    fn the_mesh_clock_goes_on_whatever_happens_to_the_one_beneath_it(
+    fn mesh_clock_advances_whatever_the_local_clock_does(
         ticks in vec((prop_oneof![8 => 1..20 * MILLI, 1 => -59_000 * MILLI..0, 1 => 0..3_000 * MILLI], any::<i32>()), 1..200),
     ) {
         let mut clock = MeshClock::default();
@@ -81,7 +82,7 @@ proptest! {
 
     /// Nodes that receive each other's frames agree on the median. Fails when the node's own clock is left out.
     #[test]
-    fn all_nodes_find_the_same_middle(clocks in vec(-5_000 * MILLI..5_000 * MILLI, 1..12)) {
+    fn all_nodes_compute_the_same_median(clocks in vec(-5_000 * MILLI..5_000 * MILLI, 1..12)) {
         let middles = clocks.iter().enumerate().map(|(me, mine)| {
             let others = clocks.iter().enumerate().filter(|(other, _)| *other != me);
             mine + middle(others.map(|(_, theirs)| sample(theirs - mine))).offset
@@ -92,25 +93,25 @@ proptest! {
 
     /// Fails when sums may overflow.
     #[test]
-    fn no_times_make_a_clock_panic(
+    fn arbitrary_times_cause_no_panic(
         heard in any::<u64>(), trip in 0..9_u64, held in 0..9_u64, theirs in any::<u64>(), slews in any::<(i64, i64)>(),
     ) {
-        let (spoke, heard) = (Timestamp::from_nanos(heard.saturating_sub(trip)), Timestamp::from_nanos(heard));
-        if let Some(sample) = Sample::of(spoke, Duration::from_nanos(held), Timestamp::from_nanos(theirs), heard) {
+        let (sent_at, heard) = (Timestamp::from_nanos(heard.saturating_sub(trip)), Timestamp::from_nanos(heard));
+        if let Some(sample) = Sample::of(sent_at, Duration::from_nanos(held), Timestamp::from_nanos(theirs), heard) {
             let mut exchanges = Exchanges::default();
             exchanges.hear(sample.moved(slews.0, slews.1));
             exchanges.hear(sample);
             exchanges.move_ours(slews.0);
             let mut clock = MeshClock { slew: slews.1, ..MeshClock::default() };
             clock.tick(heard, middle(exchanges.best()), MOST);
-            clock.tick(spoke, middle(exchanges.best()), MOST);
+            clock.tick(sent_at, middle(exchanges.best()), MOST);
         }
     }
 }
 
 /// Fails when clocks within the tolerance are adjusted.
 #[test]
-fn a_clock_is_moved_by_a_twentieth_at_most_and_not_for_ten_milliseconds() {
+fn clock_slews_by_a_twentieth_and_ignores_ten_ms() {
     // The distance of the median, the seconds elapsed, and the least and greatest adjustment, in milliseconds.
     for (middle, seconds, least, most) in [
         (9, 60, 0, 0),
@@ -131,7 +132,7 @@ fn a_clock_is_moved_by_a_twentieth_at_most_and_not_for_ten_milliseconds() {
 /// An offset within half a trip may be an effect of the network and causes no adjustment. Fails when the bound
 /// ignores the trip.
 #[test]
-fn a_clock_is_not_moved_by_what_may_be_the_networks_doing() {
+fn offset_within_half_a_trip_moves_no_clock() {
     let mut clock = MeshClock::default();
     for tick in 0..500 {
         let asymmetric = Sample { offset: 40 * MILLI, trip: 90_000_000 };
@@ -142,7 +143,7 @@ fn a_clock_is_not_moved_by_what_may_be_the_networks_doing() {
 
 /// Fails when old exchanges are kept, of which the shortest refers to a clock that was set since.
 #[test]
-fn a_clock_that_was_set_is_known_by_the_first_exchange_after_it() {
+fn set_clock_is_detected_by_the_next_exchange() {
     let mut exchanges = Exchanges::default();
     exchanges.hear(exchange(0, 100_000, 0, 100_000, 0).unwrap());
     exchanges.hear(exchange(1_000_000_000, 20_000_000, 0, 20_000_000, 700 * MILLI).unwrap());
@@ -151,7 +152,7 @@ fn a_clock_that_was_set_is_known_by_the_first_exchange_after_it() {
 
 /// Fails when a set-back of any length is compensated, which leaves the clock an hour ahead for a day.
 #[test]
-fn a_clock_that_is_set_back_by_more_than_a_minute_is_followed() {
+fn clock_set_back_over_a_minute_is_followed() {
     let mut clock = MeshClock::default();
     let hour = Timestamp::from_nanos(START + 3_600_000_000_000);
     clock.tick(hour, sample(0), MOST);

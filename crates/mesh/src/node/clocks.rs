@@ -1,10 +1,10 @@
-//! Local times become mesh times where they enter. Peers whose clock differs too much do not take part in
-//! windows that are too short for the difference.
+//! Mesh time at the edge of a node: local times are converted where they enter. Peers whose clock differs too much do
+//! not take part in windows that are too short for the difference.
 
 use super::Node;
 use crate::clock;
 use crate::frame::Item;
-use crate::owner::NodeId;
+use crate::view::NodeId;
 use hivemind_core::Timestamp;
 use hivemind_core::store::Context;
 use std::time::Duration;
@@ -39,9 +39,9 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
-    /// # use hivemind_mesh::{MeshOptions, testing::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::mesh_nodes};
     /// let now = Timestamp::from_millis(1_700_000_000_000);
-    /// assert_eq!(seated(1, &MeshOptions::default(), now)[0].mesh_time(now), now); // A single clock is right.
+    /// assert_eq!(mesh_nodes(1, &MeshOptions::default(), now)[0].mesh_time(now), now); // A single clock is right.
     /// ```
     #[must_use]
     pub fn mesh_time(&self, local: Timestamp) -> Timestamp {
@@ -63,8 +63,8 @@ impl Node {
         if set_by != 0 {
             self.peers.move_ours(set_by);
         }
-        self.parts().set_clock(&self.clock);
-        self.shelf.books.wait_for(self.clock.gained);
+        self.shards().set_clock(&self.clock);
+        self.table.counters.wait_for(self.clock.gained);
         let now = self.mesh_time(local);
         if now < before {
             self.set_back(before.since(now), now);
@@ -86,31 +86,31 @@ impl Node {
         self.asks.values_mut().for_each(|ask| earlier(&mut ask.sent));
         self.resets.values_mut().for_each(|reset| reset.set_back(earlier));
         self.parked.iter_mut().for_each(|parked| earlier(&mut parked.until));
-        self.shelf.books.retain(|slip| {
-            slip.book.set_back(earlier, now);
+        self.table.counters.retain(|entry| {
+            entry.counter.set_back(earlier, now);
             true
         });
-        self.council.set_back(earlier);
+        self.membership.set_back(earlier);
         self.budget.set_back(earlier);
-        self.handover.set_back(earlier);
+        self.handoff.set_back(earlier);
         self.peers.set_back(earlier);
     }
 
     /// Whether a message is about windows that are too short for the sender's clock offset.
     pub(super) fn is_quarantined(&self, from: &NodeId, item: &Item) -> bool {
-        let place = match item {
-            Item::Report(place, _)
-            | Item::Word(place, _)
-            | Item::Ask { place, .. }
-            | Item::Answer { place, .. } => place,
+        let window_ref = match item {
+            Item::Report(window_ref, _)
+            | Item::Update(window_ref, _)
+            | Item::Ask { window_ref, .. }
+            | Item::Answer { window_ref, .. } => window_ref,
             // Buckets change their owner by the median of all clocks.
-            Item::Chain { .. }
-            | Item::Motion { .. }
+            Item::ViewLog { .. }
+            | Item::Proposal { .. }
             | Item::Vote { .. }
             | Item::Levels(_)
             | Item::Taken { .. } => return false,
         };
-        self.peers.is_apart(from, &place.subject.limit, self.clock.slew)
+        self.peers.is_apart(from, &window_ref.counter.limit, self.clock.slew)
     }
 
     pub(super) fn clocks(&self) -> Vec<PeerClock> {
@@ -137,7 +137,7 @@ impl Node {
         offsets.sort_unstable();
         // With two nodes neither knows which clock is wrong; of two medians the nearer one counts.
         let middles =
-            [offsets.len().saturating_sub(1) / 2, offsets.len() / 2].map(|place| offsets.get(place));
+            [offsets.len().saturating_sub(1) / 2, offsets.len() / 2].map(|index| offsets.get(index));
         let is_too_far =
             |offset: &i64| clock::is_too_far_for_any(Duration::from_nanos(offset.unsigned_abs()));
         offsets.len() > 1 && middles.iter().flatten().all(|offset| is_too_far(offset))

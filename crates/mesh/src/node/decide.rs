@@ -1,10 +1,10 @@
 //! Decisions on a request: tried with the local holdings. Allowance that is missing here and may be available
 //! at the owner is requested, once for all waiting decisions; nothing is spent before everything fits.
 
-use super::find::{Found, nothing};
-use super::remote::{Stage, Taken, Unseen};
-use super::{Decided, Node, Ticket, Waiting};
-use crate::batch::{self, Known, Owed, Trial};
+use super::lookup::{CounterLookup, nothing};
+use super::remote::{BatchSpending, RemoteCounter, WaitStage};
+use super::{Node, NodeDecision, Ticket, WaitingRequest};
+use crate::node::batch::{self, KnownState, OwnedCharge, Trial};
 use crate::options::Consistency;
 use hivemind_core::algorithm::Action;
 use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Verdict, Verdicts};
@@ -23,41 +23,41 @@ pub(super) enum Try {
 }
 
 /// The result of trying a batch.
-pub(super) enum Attempt {
+pub(super) enum BatchAttempt {
     Done(Verdicts),
     /// It cannot be decided locally. Requests are in flight, unless it was only a probe.
-    Wait(Stage),
+    Wait(WaitStage),
 }
 
 impl Node {
     /// Decides all charges of one request together.
-    pub fn decide(&mut self, batch: &[Charge<'_>], context: Context) -> Decided {
+    pub fn decide(&mut self, batch: &[Charge<'_>], context: Context) -> NodeDecision {
         let local = context;
         let context = self.by_mesh_clock(context);
         if self.is_local(batch) {
-            return Decided::Now(self.local.0.decide_now(batch, context));
+            return NodeDecision::Now(self.local.0.decide_now(batch, context));
         }
         if let [charge] = batch
             && let Some(verdict) = self.decide_held(charge, local)
         {
-            return Decided::Now(Verdicts::of_one(true, verdict));
+            return NodeDecision::Now(Verdicts::of_one(true, verdict));
         }
-        self.shelf.books.see(context.now);
-        let owed = Owed::list(batch, &self.options);
-        self.note_demand(&owed, context.now);
+        self.table.counters.see(context.now);
+        let charges = OwnedCharge::list(batch, &self.options);
+        self.note_demand(&charges, context.now);
         let ticket = Ticket(self.number());
-        match self.attempt(ticket, &owed, context, &Stage::Fresh, Try::Ask) {
-            Attempt::Done(verdicts) => Decided::Now(verdicts),
-            Attempt::Wait(stage) => {
+        match self.attempt(ticket, &charges, context, &WaitStage::Fresh, Try::Ask) {
+            BatchAttempt::Done(verdicts) => NodeDecision::Now(verdicts),
+            BatchAttempt::Wait(stage) => {
                 self.waited = self.waited.saturating_add(1);
                 let timeout = context.now.saturating_add(self.options.ask_timeout);
                 let until = context.deadline.map_or(timeout, |deadline| deadline.min(timeout));
                 self.waiting.insert(
                     ticket,
-                    Waiting { batch: owed.into_vec(), context, until, stage, is_operators: false },
+                    WaitingRequest { batch: charges.into_vec(), context, until, stage, is_operators: false },
                 );
                 self.flush_urgent(context.now);
-                Decided::Later(ticket)
+                NodeDecision::Later(ticket)
             }
         }
     }
@@ -74,10 +74,10 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Timestamp, store::{Charge, Context, Key, Parts}};
-    /// # use hivemind_mesh::{MeshOptions, testing::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::mesh_nodes};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
     /// # let charge = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
-    /// let mut nodes = seated(2, &MeshOptions::default(), now);
+    /// let mut nodes = mesh_nodes(2, &MeshOptions::default(), now);
     /// let at_once = nodes.iter_mut().filter_map(|node| node.try_decide(&[charge], Context::at(now)));
     /// assert_eq!(at_once.count(), 1); // Its owner's.
     /// ```
@@ -92,58 +92,58 @@ impl Node {
         {
             return Some(Verdicts::of_one(true, verdict));
         }
-        self.shelf.books.see(context.now);
-        let owed = Owed::list(batch, &self.options);
-        match self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Probe) {
-            Attempt::Done(verdicts) => {
-                self.note_demand(&owed, context.now);
+        self.table.counters.see(context.now);
+        let charges = OwnedCharge::list(batch, &self.options);
+        match self.attempt(Ticket(0), &charges, context, &WaitStage::Fresh, Try::Probe) {
+            BatchAttempt::Done(verdicts) => {
+                self.note_demand(&charges, context.now);
                 Some(verdicts)
             }
-            Attempt::Wait(_) => None,
+            BatchAttempt::Wait(_) => None,
         }
     }
 
-    pub(super) fn note_demand(&mut self, batch: &[Owed], now: Timestamp) {
+    pub(super) fn note_demand(&mut self, batch: &[OwnedCharge], now: Timestamp) {
         for charge in batch.iter().filter(|charge| charge.op == Op::Spend) {
-            if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
-                book.demand.note(charge.cost, now);
+            if let Some(mut counter) = self.table.counters.get_mut(&charge.key) {
+                counter.demand.note(charge.cost, now);
             }
         }
     }
 
     fn decide_held(&self, charge: &Charge<'_>, context: Context) -> Option<Verdict> {
-        self.shelf.books.parts().decide_held(charge, context, self.options.consistency)
+        self.table.counters.shards().decide_held(charge, context, self.options.consistency)
     }
 
     /// Tries a batch. Its counters are frozen meanwhile: fast-path decisions on them wait for the node.
     pub(super) fn attempt(
         &mut self,
         ticket: Ticket,
-        batch: &[Owed],
+        batch: &[OwnedCharge],
         context: Context,
-        stage: &Stage,
+        stage: &WaitStage,
         how: Try,
-    ) -> Attempt {
-        let attempt = self.attempt_still(ticket, batch, context, stage, how);
+    ) -> BatchAttempt {
+        let attempt = self.attempt_frozen(ticket, batch, context, stage, how);
         for charge in batch {
-            if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
-                book.still = false;
+            if let Some(mut counter) = self.table.counters.get_mut(&charge.key) {
+                counter.is_frozen = false;
             }
         }
         attempt
     }
 
-    fn attempt_still(
+    fn attempt_frozen(
         &mut self,
         ticket: Ticket,
-        batch: &[Owed],
+        batch: &[OwnedCharge],
         context: Context,
-        stage: &Stage,
+        stage: &WaitStage,
         how: Try,
-    ) -> Attempt {
+    ) -> BatchAttempt {
         let last = how == Try::Last;
-        let mut known: SmallVec<[Known; 2]> = SmallVec::new();
-        let mut unseen: SmallVec<[Unseen; 2]> = SmallVec::new();
+        let mut known: SmallVec<[KnownState; 2]> = SmallVec::new();
+        let mut unseen: SmallVec<[RemoteCounter; 2]> = SmallVec::new();
         let mut alone: SmallVec<[(usize, Limit); 2]> = SmallVec::new();
         for charge in batch {
             let found = if charge.consistency == Consistency::Local {
@@ -152,8 +152,8 @@ impl Node {
                 self.find(charge, context.now, stage, last)
             };
             match found {
-                Some(Found::Here(here)) => known.push(here),
-                Some(Found::Unseen(counter)) => {
+                Some(CounterLookup::Here(here)) => known.push(here),
+                Some(CounterLookup::Remote(counter)) => {
                     unseen.push(counter);
                     known.push(nothing(charge, context.now));
                 }
@@ -164,18 +164,18 @@ impl Node {
                         continue;
                     };
                     alone.push((known.len(), limit));
-                    known.push(Known::Alone { verdict });
+                    known.push(KnownState::Alone { verdict });
                 }
             }
         }
         if how == Try::Probe && !unseen.is_empty() {
-            return Attempt::Wait(Stage::Fresh);
+            return BatchAttempt::Wait(WaitStage::Fresh);
         }
         if !unseen.is_empty() {
-            return Attempt::Wait(self.ask_remote(ticket, batch, &unseen, context));
+            return BatchAttempt::Wait(self.ask_remote(ticket, batch, &unseen, context));
         }
         let trials = batch::try_all(batch, &known, context);
-        let refuses = |(charge, trial): (&Owed, &Trial)| {
+        let refuses = |(charge, trial): (&OwnedCharge, &Trial)| {
             charge.op != Op::Debit
                 && charge.mode == Mode::Enforce
                 && !trial.verdict.is_admitted()
@@ -185,17 +185,17 @@ impl Node {
         if how == Try::Probe {
             let lacks = !doomed && trials.iter().any(|trial| trial.lacks > 0);
             if lacks || self.could_recall(batch, &trials, context) || self.needs_owner(batch, &trials) {
-                return Attempt::Wait(Stage::Fresh);
+                return BatchAttempt::Wait(WaitStage::Fresh);
             }
         }
         if how != Try::Last {
-            self.ask_for_the_next(batch, &trials, context);
+            self.request_for_next(batch, &trials, context);
         }
-        if how == Try::Ask && !doomed && self.ask_for_rights(ticket, batch, &trials, context) {
-            return Attempt::Wait(Stage::Fresh);
+        if how == Try::Ask && !doomed && self.request_missing_allowance(ticket, batch, &trials, context) {
+            return BatchAttempt::Wait(WaitStage::Fresh);
         }
         if how == Try::Ask && self.recall_for(ticket, batch, &trials, context) {
-            return Attempt::Wait(Stage::Fresh);
+            return BatchAttempt::Wait(WaitStage::Fresh);
         }
         self.conclude(ticket, batch, (&known, &trials, &alone), context)
     }
@@ -204,14 +204,14 @@ impl Node {
     fn conclude(
         &mut self,
         ticket: Ticket,
-        batch: &[Owed],
-        (known, trials, alone): (&[Known], &[Trial], &[(usize, Limit)]),
+        batch: &[OwnedCharge],
+        (known, trials, alone): (&[KnownState], &[Trial], &[(usize, Limit)]),
         context: Context,
-    ) -> Attempt {
+    ) -> BatchAttempt {
         let committed = batch::commits(batch, trials);
         let mut remote: SmallVec<[Key; 2]> = SmallVec::new();
         let mut verdicts: SmallVec<[Verdict; 2]> = SmallVec::new();
-        let mut left: SmallVec<[Known; 2]> = SmallVec::from_slice(known);
+        let mut left: SmallVec<[KnownState; 2]> = SmallVec::from_slice(known);
         for (index, (charge, trial)) in batch.iter().zip(trials).enumerate() {
             let (action, after, verdict) = if committed {
                 let action = match batch::action(charge.op, context.on_refusal) {
@@ -232,18 +232,18 @@ impl Node {
                 let done = now_known.attempt(charge, action, context.now);
                 if action != Action::Peek {
                     // Later charges of the batch build on it.
-                    let same = |other: &Owed| other.key == charge.key;
+                    let same = |other: &OwnedCharge| other.key == charge.key;
                     let places = left.iter_mut().zip(batch).filter(|(_, other)| same(other));
                     places.for_each(|(place, _)| *place = done.after);
                 }
                 (action, done.after, Verdict { outcome: trial.verdict.outcome, ..done.verdict })
             };
             verdicts.push(verdict);
-            if action != Action::Peek && !matches!(after, Known::Alone { .. }) {
+            if action != Action::Peek && !matches!(after, KnownState::Alone { .. }) {
                 let rest = self.record(charge, action, &after, trial, context.now);
                 if rest > 0 {
                     // In the order of the batch: a later request must not be applied before it.
-                    if self.ask_to_do(ticket, &Owed { cost: rest, ..*charge }, action, context.now) {
+                    if self.ask_to_do(ticket, &OwnedCharge { cost: rest, ..*charge }, action, context.now) {
                         remote.push(charge.key);
                     }
                 }
@@ -255,7 +255,7 @@ impl Node {
         let verdicts = Verdicts::new(committed, verdicts);
         self.flush_urgent(context.now);
         if remote.is_empty() {
-            return Attempt::Done(verdicts);
+            return BatchAttempt::Done(verdicts);
         }
         let here = batch.iter().zip(trials).enumerate().filter(|(_, (charge, trial))| {
             charge.op == Op::Spend && trial.verdict.is_admitted() && !remote.contains(&charge.key)
@@ -264,7 +264,7 @@ impl Node {
             let limit = alone.iter().find(|(other, _)| *other == place).map(|(_, limit)| *limit);
             (*charge, limit)
         });
-        let taken = Taken::here(here.collect());
-        Attempt::Wait(Stage::Doing { verdicts, taken, failed: false, open: remote.len() })
+        let taken = BatchSpending::local(here.collect());
+        BatchAttempt::Wait(WaitStage::Doing { verdicts, taken, failed: false, open: remote.len() })
     }
 }

@@ -1,12 +1,12 @@
 //! Operator actions on one counter. A client's request is decided locally when the owner does not reply; an
 //! operator gets the owner's answer, or that there is none.
 
-use super::decide::{Attempt, Try};
-use super::remote::Stage;
-use super::{Decided, Node, Ticket, Waiting};
-use crate::batch::Owed;
+use super::decide::{BatchAttempt, Try};
+use super::remote::WaitStage;
+use super::{Node, NodeDecision, Ticket, WaitingRequest};
+use crate::counter::counter_window::Side;
+use crate::node::batch::OwnedCharge;
 use crate::options::Consistency;
-use crate::page::Side;
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Charge, Context, LocalStore};
 use std::time::Duration;
@@ -24,35 +24,36 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::store::{Charge, Context, Op};
-    /// # use hivemind_mesh::{Decided, Node};
+    /// # use hivemind_mesh::{NodeDecision, Node};
     /// /// What is left after the refund, if this node knows it immediately.
     /// fn given_back(node: &mut Node, charge: Charge<'_>, context: Context) -> Option<u64> {
     ///     match node.operate(&Charge { op: Op::Refund, ..charge }, context)? {
-    ///         Decided::Now(verdicts) => verdicts.each().first().map(|verdict| verdict.remaining),
-    ///         Decided::Later(_) => None, // Its owner was asked.
+    ///         NodeDecision::Now(verdicts) => verdicts.each().first().map(|verdict| verdict.remaining),
+    ///         NodeDecision::Later(_) => None, // Its owner was asked.
     ///     }
     /// }
     /// ```
-    pub fn operate(&mut self, charge: &Charge<'_>, context: Context) -> Option<Decided> {
+    pub fn operate(&mut self, charge: &Charge<'_>, context: Context) -> Option<NodeDecision> {
         let batch = std::slice::from_ref(charge);
         let context = self.by_mesh_clock(context);
         if self.is_local(batch) {
-            return Some(Decided::Now(self.local.0.decide_now(batch, context)));
+            return Some(NodeDecision::Now(self.local.0.decide_now(batch, context)));
         }
-        self.shelf.books.see(context.now);
-        let owed = Owed::list(batch, &self.options);
-        if !self.can_ask(owed.first()?, context.now) {
+        self.table.counters.see(context.now);
+        let charges = OwnedCharge::list(batch, &self.options);
+        if !self.can_ask(charges.first()?, context.now) {
             return None;
         }
         let ticket = Ticket(self.number());
-        Some(match self.attempt(ticket, &owed, context, &Stage::Sure, Try::Ask) {
-            Attempt::Done(verdicts) => Decided::Now(verdicts),
-            Attempt::Wait(stage) => {
+        Some(match self.attempt(ticket, &charges, context, &WaitStage::Sure, Try::Ask) {
+            BatchAttempt::Done(verdicts) => NodeDecision::Now(verdicts),
+            BatchAttempt::Wait(stage) => {
                 let until = self.patience(context);
-                let waiting = Waiting { batch: owed.into_vec(), context, until, stage, is_operators: true };
+                let waiting =
+                    WaitingRequest { batch: charges.into_vec(), context, until, stage, is_operators: true };
                 self.waiting.insert(ticket, waiting);
                 self.flush_urgent(context.now);
-                Decided::Later(ticket)
+                NodeDecision::Later(ticket)
             }
         })
     }
@@ -64,18 +65,18 @@ impl Node {
     }
 
     /// Whether a counter is here, or its owner can be asked.
-    pub(super) fn can_ask(&mut self, charge: &Owed, now: Timestamp) -> bool {
-        let Self { shelf, council, options, peers, clock, .. } = self;
+    pub(super) fn can_ask(&mut self, charge: &OwnedCharge, now: Timestamp) -> bool {
+        let Self { table, membership, options, peers, clock, .. } = self;
         let (key, limit) = (charge.key, &charge.limit);
-        let tag = shelf.tag(council, options, (key, limit), now);
-        let Ok(mut book) = shelf.open(council, options, (key, limit, tag), now) else { return false };
+        let tag = table.tag(membership, options, (key, limit), now);
+        let Ok(mut counter) = table.open(membership, options, (key, limit, tag), now) else { return false };
         if charge.consistency == Consistency::Eventual {
             return true; // Each node uses its own state.
         }
-        let Some(page) = book.page(tag) else { return false };
+        let Some(window) = counter.window(tag) else { return false };
         let slew = clock.slew;
-        matches!(page.side, Side::Till(_))
-            || page
+        matches!(window.side, Side::Ledger(_))
+            || window
                 .view
                 .owner(key)
                 .is_some_and(|owner| peers.is_heard(owner, now) && !peers.is_apart(&owner.id, limit, slew))

@@ -1,7 +1,7 @@
 //! Outputs of a node: decisions, and frames to send.
 
-use super::Sight;
-use crate::owner::NodeId;
+use super::Inspection;
+use crate::view::NodeId;
 use hivemind_core::store::Verdicts;
 
 /// A decision that waits for the owner of a counter.
@@ -27,18 +27,18 @@ pub struct Ticket(pub(crate) u64);
 /// ```
 /// use hivemind_core::store::{Charge, Context, Key, Parts};
 /// use hivemind_core::{Limit, Period, Timestamp};
-/// use hivemind_mesh::{Decided, MeshOptions, testing::seated};
+/// use hivemind_mesh::{NodeDecision, MeshOptions, testing::mesh_nodes};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
-/// let mut nodes = seated(2, &MeshOptions::default(), now);
+/// let mut nodes = mesh_nodes(2, &MeshOptions::default(), now);
 /// let limit = Limit::fixed_window(2, Period::MINUTE);
 /// let charge = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
 /// let decided: Vec<_> = nodes.iter_mut().map(|node| node.decide(&[charge], Context::at(now))).collect();
 /// // One of the two owns the counter, and the other has to ask it.
-/// assert_eq!(decided.iter().filter(|decided| matches!(decided, Decided::Now(_))).count(), 1);
+/// assert_eq!(decided.iter().filter(|decided| matches!(decided, NodeDecision::Now(_))).count(), 1);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decided<T = Verdicts> {
+pub enum NodeDecision<T = Verdicts> {
     /// It is decided.
     Now(T),
     /// It follows among the outputs with this ticket, at the latest when its time is over.
@@ -72,10 +72,10 @@ pub enum Lane {
 /// ```
 /// use hivemind_core::store::{Charge, Context, Key, Parts};
 /// use hivemind_core::{Limit, Period, Timestamp};
-/// use hivemind_mesh::{MeshOptions, Output, testing::seated};
+/// use hivemind_mesh::{MeshOptions, Output, testing::mesh_nodes};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
-/// let mut nodes = seated(2, &MeshOptions::default(), now);
+/// let mut nodes = mesh_nodes(2, &MeshOptions::default(), now);
 /// let limit = Limit::fixed_window(2, Period::MINUTE);
 /// let charge = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
 /// nodes.iter_mut().for_each(|node| drop(node.decide(&[charge], Context::at(now))));
@@ -109,7 +109,7 @@ pub enum Output {
     /// A decision that was waited for.
     Decided(Ticket, Verdicts),
     /// An operator's inspection, as the owner has it.
-    Looked(Ticket, Sight),
+    Looked(Ticket, Inspection),
     /// A counter was reset by its owner.
     Reset(Ticket),
     /// The owner has not replied to an operator in time, so the result is unknown.

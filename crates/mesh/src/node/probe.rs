@@ -2,12 +2,12 @@
 //! its state.
 
 use super::{LocalCounters, Node};
-use crate::chain::Chain;
-use crate::codec::read_header;
-use crate::member::Member;
-use crate::page::{Page, Side};
-use crate::slip::Slip;
+use crate::counter::counter_window::{CounterWindow, Side};
+use crate::counter::fast_path_entry::FastPathEntry;
+use crate::frame::codec::read_header;
+use crate::view::Member;
 use crate::view::View;
+use crate::view::view_log::ViewLog;
 use hivemind_core::store::{Key, MemoryStore, StoreOptions};
 use hivemind_core::{Limit, Timestamp};
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -35,10 +35,10 @@ impl Write for Digest {
 impl Node {
     /// Puts the node into a view without a vote: for simulations that are not about votes.
     #[doc(hidden)]
-    pub fn seat(&mut self, chain: Chain, members: &[Member], now: Timestamp) {
-        let head = chain.head().id();
-        self.council.on_chain(chain);
-        let others: Vec<&Member> = members.iter().filter(|member| **member != self.council.me).collect();
+    pub fn join_view(&mut self, view_log: ViewLog, members: &[Member], now: Timestamp) {
+        let head = view_log.head().id();
+        self.membership.adopt_view_log(view_log);
+        let others: Vec<&Member> = members.iter().filter(|member| **member != self.membership.me).collect();
         for member in others {
             self.meet(member.id.clone());
             self.peers.hear(member, now, Some(head), false);
@@ -51,20 +51,23 @@ impl Node {
     /// The node receives a proposed view, and votes.
     #[doc(hidden)]
     pub fn vote_on(&mut self, view: &View, now: Timestamp) {
-        self.council.on_motion(now, &self.peers, view.clone(), (0, 0, 0));
+        self.membership.on_proposal(now, &self.peers, view.clone(), (0, 0, 0));
     }
 
     /// Whether it waits for the end of a vote.
     #[doc(hidden)]
     #[must_use]
     pub fn is_in_doubt(&self) -> bool {
-        self.council.motions().iter().any(|motion| motion.consents & motion.bit(&self.council.me) != 0)
+        self.membership
+            .proposals()
+            .iter()
+            .any(|proposal| proposal.consents & proposal.bit(&self.membership.me) != 0)
     }
 
     /// The node receives the result of a vote.
     #[doc(hidden)]
-    pub fn learn(&mut self, chain: Chain, now: Timestamp) {
-        self.council.on_chain(chain);
+    pub fn learn(&mut self, view_log: ViewLog, now: Timestamp) {
+        self.membership.adopt_view_log(view_log);
         self.views_may_have_changed(now);
     }
 
@@ -72,9 +75,9 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
-    /// # use hivemind_mesh::{MeshOptions, testing::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::mesh_nodes};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
-    /// let nodes = seated(3, &MeshOptions::default(), now);
+    /// let nodes = mesh_nodes(3, &MeshOptions::default(), now);
     /// let window = now.as_nanos() / limit.period().nanos();
     /// let all: u64 = nodes.iter().map(|node| node.spendable((Key::from_bits(7, 11), &limit, window), now)).sum();
     /// assert!(all <= 2); // Never more than the limit in total.
@@ -82,12 +85,12 @@ impl Node {
     #[must_use]
     pub fn spendable(&self, (key, limit, tag): (Key, &Limit, u64), now: Timestamp) -> u64 {
         // On copies: reading a window begins it.
-        let (mut copied, mut council) = (self.shelf.clone(), self.council.clone());
-        let book = copied.open(&mut council, &self.options, (key, limit, tag), now).ok();
-        let Some(mut book) = book else { return 0 };
-        match book.page(tag).map(|page| &page.side) {
-            Some(Side::Till(till)) => till.left(limit, Page::moment(tag, limit, now)),
-            Some(Side::Purse(purse)) => u64::try_from(purse.unspent()).unwrap_or(0),
+        let (mut copied, mut membership) = (self.table.clone(), self.membership.clone());
+        let counter = copied.open(&mut membership, &self.options, (key, limit, tag), now).ok();
+        let Some(mut counter) = counter else { return 0 };
+        match counter.window(tag).map(|window| &window.side) {
+            Some(Side::Ledger(ledger)) => ledger.left(limit, CounterWindow::moment(tag, limit, now)),
+            Some(Side::Lease(lease)) => u64::try_from(lease.unspent()).unwrap_or(0),
             None => 0,
         }
     }
@@ -96,8 +99,9 @@ impl Node {
     #[doc(hidden)]
     #[must_use]
     pub fn unspent(&mut self, (key, limit, tag): (Key, &Limit, u64), now: Timestamp) -> Option<i64> {
-        let mut book = self.shelf.open(&mut self.council, &self.options, (key, limit, tag), now).ok()?;
-        book.page(tag).map(|page| page.unspent(limit, now))
+        let mut counter =
+            self.table.open(&mut self.membership, &self.options, (key, limit, tag), now).ok()?;
+        counter.window(tag).map(|window| window.unspent(limit, now))
     }
 
     /// A hash of all state that affects its behavior: two nodes with equal hashes behave alike from here on,
@@ -113,21 +117,21 @@ impl Node {
     }
 
     fn write_state(&self, to: &mut Digest) -> std::fmt::Result {
-        let Self { council, peers, shelf, links, asks, waiting, parked, .. } = self;
-        write!(to, "{council:?}{links:?}{asks:?}{waiting:?}{parked:?}")?;
+        let Self { membership, peers, table, links, asks, waiting, parked, .. } = self;
+        write!(to, "{membership:?}{links:?}{asks:?}{waiting:?}{parked:?}")?;
         write!(to, "{:?}{:?}{:?}", self.next_number, self.synced, self.version)?;
         for (id, peer) in peers.iter() {
             write!(to, "{id}{:?}{:?}{}", peer.generation, peer.head, peer.leaving)?;
         }
         // On a copy: flushes fast-path entries first.
-        let mut books = shelf.books.clone();
-        books.retain(|_| true);
-        for part in books.parts().each() {
-            write!(to, "{:?}", part.listed)?;
-            for Slip { key, book, listed, .. } in &part.slips {
-                write!(to, "{key:?}{:?}{:?}{:?}{listed}", book.limit(), book.source, book.asked)?;
-                for page in &book.pages {
-                    write!(to, "{}{:?}{:?}", page.tag, page.view.id(), page.side)?;
+        let mut counters = table.counters.clone();
+        counters.retain(|_| true);
+        for shard in counters.shards().each() {
+            write!(to, "{:?}", shard.queued)?;
+            for FastPathEntry { key, counter, queued, .. } in &shard.entries {
+                write!(to, "{key:?}{:?}{:?}{:?}{queued}", counter.limit(), counter.source, counter.asked)?;
+                for window in &counter.windows {
+                    write!(to, "{}{:?}{:?}", window.tag, window.view.id(), window.side)?;
                 }
             }
         }

@@ -2,16 +2,16 @@
 //! single charge in one step. Several charges are peeked at first, tried here, and then applied; if one of them
 //! fails after all, the others are refunded.
 
-use super::asks::{Ask, Kind};
-use super::find::Found;
-use super::link::Done;
+use super::lookup::CounterLookup;
+use super::owner_requests::{Ask, AskKind};
+use super::peer_link::SpendRecord;
 use super::{Node, Output, Ticket};
-use crate::batch::{self, Owed};
-use crate::book::Book;
-use crate::frame::{Reply, Want};
-use crate::member::Member;
-use crate::page::Side;
-use crate::till::given_back;
+use crate::counter::Counter;
+use crate::counter::counter_window::Side;
+use crate::counter::owner_ledger::given_back;
+use crate::frame::{OwnerReply, Want};
+use crate::node::batch::{self, OwnedCharge};
+use crate::view::Member;
 use crate::window::tag_at;
 use hivemind_core::algorithm::{Action, State};
 use hivemind_core::store::{Context, Key, Mode, Op, Outcome, Verdict, Verdicts};
@@ -19,7 +19,7 @@ use hivemind_core::{Limit, Timestamp};
 
 /// A counter that its owner decides, and whose state was not read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unseen {
+pub(super) struct RemoteCounter {
     pub(super) key: Key,
     pub(super) limit: Limit,
     pub(super) tag: u64,
@@ -27,45 +27,45 @@ pub(super) struct Unseen {
 
 /// A counter's state as received from its owner; none if it was never used.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen(pub(super) Option<State>);
+pub(super) struct OwnerState(pub(super) Option<State>);
 
 /// What a request has spent so far; refunded if one of its limits refuses after all.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct BatchSpending {
     /// Spending here; with its limit, where this node keeps the counter alone.
-    here: Vec<(Owed, Option<Limit>)>,
+    here: Vec<(OwnedCharge, Option<Limit>)>,
     /// Spending confirmed by owners: counter, window, and the request it was for.
     there: Vec<(Key, u64, u64)>,
 }
 
-impl Taken {
-    pub(super) fn here(here: Vec<(Owed, Option<Limit>)>) -> Self {
+impl BatchSpending {
+    pub(super) fn local(here: Vec<(OwnedCharge, Option<Limit>)>) -> Self {
         Self { here, there: Vec::new() }
     }
 }
 
 /// The progress of a waiting request.
 #[derive(Clone, Debug)]
-pub(super) enum Stage {
+pub(super) enum WaitStage {
     /// It waits for allowance.
     Fresh,
     /// An operator's refund: the owner applies it and replies what came back, whatever is known or held here.
     Sure,
     /// An operator's inspection waits for the owner.
-    Surveying,
+    Inspecting,
     /// It waits for the states of counters.
     Looking { seen: Vec<(Key, Option<State>)>, open: usize },
     /// Its single charge is with its owner.
     Alone,
     /// Its charges are with their owners.
-    Doing { verdicts: Verdicts, taken: Taken, failed: bool, open: usize },
+    Doing { verdicts: Verdicts, taken: BatchSpending, failed: bool, open: usize },
 }
 
-impl Stage {
+impl WaitStage {
     /// The state of a counter that was read.
-    pub(super) fn seen(&self, key: Key) -> Option<Seen> {
+    pub(super) fn seen(&self, key: Key) -> Option<OwnerState> {
         let Self::Looking { seen, open: 0 } = self else { return None };
-        seen.iter().find(|(looked, _)| *looked == key).map(|(_, state)| Seen(*state))
+        seen.iter().find(|(looked, _)| *looked == key).map(|(_, state)| OwnerState(*state))
     }
 }
 
@@ -74,46 +74,46 @@ impl Node {
     pub(super) fn ask_remote(
         &mut self,
         ticket: Ticket,
-        batch: &[Owed],
-        unseen: &[Unseen],
+        batch: &[OwnedCharge],
+        unseen: &[RemoteCounter],
         context: Context,
-    ) -> Stage {
-        if let ([charge], [counter]) = (batch, unseen) {
+    ) -> WaitStage {
+        if let ([charge], [remote]) = (batch, unseen) {
             let action = batch::action(charge.op, context.on_refusal);
             let cost = charge.cost;
-            let told = self.settle_by_report(charge, counter);
-            let want = if told { Want::Tell { action, cost } } else { Want::Do { action, cost } };
-            self.ask(counter, Kind::Do, vec![ticket], want, context.now);
-            return Stage::Alone;
+            let is_reported = self.settle_by_report(charge, remote);
+            let want = if is_reported { Want::Outcome { action, cost } } else { Want::Do { action, cost } };
+            self.ask(remote, AskKind::Do, vec![ticket], want, context.now);
+            return WaitStage::Alone;
         }
         let mut looked: Vec<Key> = Vec::new();
-        for counter in unseen {
-            if !looked.contains(&counter.key) {
-                looked.push(counter.key);
-                self.ask(counter, Kind::Look, vec![ticket], Want::Look, context.now);
+        for remote in unseen {
+            if !looked.contains(&remote.key) {
+                looked.push(remote.key);
+                self.ask(remote, AskKind::Look, vec![ticket], Want::Look, context.now);
             }
         }
-        Stage::Looking { seen: Vec::new(), open: looked.len() }
+        WaitStage::Looking { seen: Vec::new(), open: looked.len() }
     }
 
     /// A refund or a debit travels with the member update, which is repeated; the request only asks for the
     /// verdict.
-    fn settle_by_report(&mut self, charge: &Owed, counter: &Unseen) -> bool {
-        let Some(mut page) = self.shelf.books.page(&counter.key, counter.tag) else { return false };
-        let Side::Purse(purse) = &mut page.side else { return false };
+    fn settle_by_report(&mut self, charge: &OwnedCharge, remote: &RemoteCounter) -> bool {
+        let Some(mut window) = self.table.counters.window(&remote.key, remote.tag) else { return false };
+        let Side::Lease(lease) = &mut window.side else { return false };
         match charge.op {
-            _ if !self.options.lend_ahead => return false,
-            Op::Refund => purse.give(charge.cost),
-            Op::Debit => purse.owe(charge.cost),
+            _ if !self.options.grant_ahead => return false,
+            Op::Refund => lease.give(charge.cost),
+            Op::Debit => lease.owe(charge.cost),
             Op::Spend | Op::Peek => return false,
         }
-        page.list();
+        window.queue();
         true
     }
 
-    fn counter(&mut self, charge: &Owed, now: Timestamp) -> Unseen {
-        let tag = self.shelf.tag(&self.council, &self.options, (charge.key, &charge.limit), now);
-        Unseen { key: charge.key, limit: charge.limit, tag }
+    fn remote_counter(&mut self, charge: &OwnedCharge, now: Timestamp) -> RemoteCounter {
+        let tag = self.table.tag(&self.membership, &self.options, (charge.key, &charge.limit), now);
+        RemoteCounter { key: charge.key, limit: charge.limit, tag }
     }
 
     /// Requests that an owner applies what was decided here. Returns whether the reply is waited for, since it
@@ -121,21 +121,21 @@ impl Node {
     pub(super) fn ask_to_do(
         &mut self,
         ticket: Ticket,
-        charge: &Owed,
+        charge: &OwnedCharge,
         action: Action,
         now: Timestamp,
     ) -> bool {
-        let counter = self.counter(charge, now);
+        let remote = self.remote_counter(charge, now);
         let waits = matches!(action, Action::Spend { .. });
         let tickets = if waits { vec![ticket] } else { Vec::new() };
-        self.ask(&counter, Kind::Do, tickets, Want::Do { action, cost: charge.cost }, now);
+        self.ask(&remote, AskKind::Do, tickets, Want::Do { action, cost: charge.cost }, now);
         waits
     }
 
     /// Handles the reply to a peek or to an applied charge.
-    pub(super) fn on_remote_answer(&mut self, now: Timestamp, ask: &Ask, reply: &Reply) {
+    pub(super) fn on_remote_answer(&mut self, now: Timestamp, ask: &Ask, reply: &OwnerReply) {
         for ticket in &ask.tickets {
-            let passed = matches!(reply, Reply::Done(verdict) if verdict.is_admitted());
+            let passed = matches!(reply, OwnerReply::Done(verdict) if verdict.is_admitted());
             let Some(waiting) = self.waiting.get_mut(ticket) else {
                 if passed && ask.spends > 0 {
                     // It came too late: the request was refused, and must not spend anything.
@@ -144,17 +144,17 @@ impl Node {
                 continue;
             };
             let ready = match (&mut waiting.stage, reply) {
-                (Stage::Looking { seen, open }, Reply::Seen(state)) => {
+                (WaitStage::Looking { seen, open }, OwnerReply::Seen(state)) => {
                     seen.push((ask.key, state.map(|(since, count)| State::from_bits(since, count))));
                     *open = open.saturating_sub(1);
                     *open == 0
                 }
-                (Stage::Alone, Reply::Done(verdict)) => {
+                (WaitStage::Alone, OwnerReply::Done(verdict)) => {
                     let verdict = *verdict;
                     self.finish_alone(*ticket, verdict);
                     continue;
                 }
-                (Stage::Doing { failed, open, taken, .. }, _) => {
+                (WaitStage::Doing { failed, open, taken, .. }, _) => {
                     if passed {
                         taken.there.push((ask.key, ask.tag, ask.id));
                     }
@@ -187,7 +187,7 @@ impl Node {
     /// All owners have replied, or the time is over.
     pub(super) fn finish_doing(&mut self, ticket: Ticket, now: Timestamp) {
         let Some(waiting) = self.waiting.remove(&ticket) else { return };
-        let Stage::Doing { verdicts, taken, failed, open } = waiting.stage else { return };
+        let WaitStage::Doing { verdicts, taken, failed, open } = waiting.stage else { return };
         if !failed && open == 0 {
             self.outputs.push(Output::Decided(ticket, verdicts));
             return;
@@ -214,8 +214,8 @@ impl Node {
 
     /// Requests that an owner undoes its spending for this node. If that is lost, it stays spent.
     fn give_back_there(&mut self, key: Key, tag: u64, of: u64, now: Timestamp) {
-        let Some(limit) = self.shelf.books.look(&key, Book::limit) else { return };
-        self.ask(&Unseen { key, limit, tag }, Kind::Do, Vec::new(), Want::Undo { of }, now);
+        let Some(limit) = self.table.counters.look(&key, Counter::limit) else { return };
+        self.ask(&RemoteCounter { key, limit, tag }, AskKind::Do, Vec::new(), Want::Undo { of }, now);
     }
 
     /// A peer's batch was refused after all: its spending is refunded once, and only into the window that it
@@ -223,37 +223,45 @@ impl Node {
     pub(super) fn undo(&mut self, now: Timestamp, from: &Member, of: u64) {
         let Some(link) = self.links.get_mut(&from.id) else { return };
         let Some(place) = link.done.iter().position(|done| done.id == of) else { return };
-        let Some(Done { key, tag, cost, at, .. }) = link.done.remove(place) else { return };
-        let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
-        let limit = book.limit();
-        let Some(page) = book.page(tag) else { return };
-        let moment = page.moment_of(&limit, &self.options, now);
+        let Some(SpendRecord { key, tag, cost, at, .. }) = link.done.remove(place) else { return };
+        let Some(mut counter) = self.table.counters.get_mut(&key) else { return };
+        let limit = counter.limit();
+        let Some(window) = counter.window(tag) else { return };
+        let moment = window.moment_of(&limit, &self.options, now);
         if tag_at(&limit, moment) != tag {
             return;
         }
-        if let Side::Till(till) = &mut page.side {
-            till.undo(&limit, cost, at, moment);
+        if let Side::Ledger(ledger) = &mut window.side {
+            ledger.undo(&limit, cost, at, moment);
         }
-        page.follow_state(&limit, &self.options);
+        window.follow_state(&limit, &self.options);
     }
 
     /// Refunds what was spent here at `then` or later.
-    fn give_back_here(&mut self, charge: &Owed, alone: Option<Limit>, then: Timestamp, now: Timestamp) {
+    fn give_back_here(
+        &mut self,
+        charge: &OwnedCharge,
+        alone: Option<Limit>,
+        then: Timestamp,
+        now: Timestamp,
+    ) {
         let (cost, rest) = given_back(&charge.limit, charge.cost, then, now);
-        let charge = &Owed { cost, ..*charge };
+        let charge = &OwnedCharge { cost, ..*charge };
         if let Some(limit) = alone {
             return self.refund_alone(charge, &limit, now);
         }
-        let refund = Owed { op: Op::Refund, ..*charge };
-        if let Some(Found::Here(known)) = self.find(&refund, now, &Stage::Fresh, true) {
+        let refund = OwnedCharge { op: Op::Refund, ..*charge };
+        if let Some(CounterLookup::Here(known)) = self.find(&refund, now, &WaitStage::Fresh, true) {
             let trial = known.attempt(&refund, Action::Refund, now);
             self.record(&refund, Action::Refund, &trial.after, &trial, now);
         }
         // The lookup froze it for a trial, which is over.
-        if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
-            book.still = false;
-            if let Some(Side::Till(till)) = book.page(0).map(|page| &mut page.side).filter(|_| cost > 0) {
-                till.earn_later(&charge.limit, rest);
+        if let Some(mut counter) = self.table.counters.get_mut(&charge.key) {
+            counter.is_frozen = false;
+            if let Some(Side::Ledger(ledger)) =
+                counter.window(0).map(|window| &mut window.side).filter(|_| cost > 0)
+            {
+                ledger.earn_later(&charge.limit, rest);
             }
         }
     }

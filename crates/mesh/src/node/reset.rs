@@ -1,14 +1,14 @@
 //! Reset of a counter, by an operator or a closed connection. Its owner applies it, whichever node asks;
 //! members learn of it from the owner's next update. No holding and nothing in flight becomes void
-//! (`till::reset`). An operator is informed whether it was done: the owner is asked with the same number until
+//! (`ledger::reset`). An operator is informed whether it was done: the owner is asked with the same number until
 //! it replies, and applies it once. Later spending stays, however often it is asked.
 
-use super::asks::{Ask, Kind};
-use super::remote::Unseen;
+use super::owner_requests::{Ask, AskKind};
+use super::remote::RemoteCounter;
 use super::{Node, Output, Ticket};
-use crate::frame::{Place, Reply, Want};
-use crate::member::Member;
-use crate::page::Side;
+use crate::counter::counter_window::Side;
+use crate::frame::{OwnerReply, Want, WindowRef};
+use crate::view::Member;
 use hivemind_core::store::{Key, LocalStore};
 use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
@@ -61,9 +61,9 @@ impl Resetting {
 }
 
 /// The location of a counter that was reset here.
-enum Counter {
+enum CounterLocation {
     Here,
-    There(Unseen),
+    There(RemoteCounter),
     Nowhere,
 }
 
@@ -72,15 +72,15 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
-    /// # use hivemind_mesh::{MeshOptions, testing::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::mesh_nodes};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
-    /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
+    /// let node = &mut mesh_nodes(1, &MeshOptions::default(), now)[0];
     /// node.forget(Key::from_bits(7, 11), &limit, now); // A connection was closed.
     /// ```
     pub fn forget(&mut self, key: Key, limit: &Limit, now: Timestamp) {
         let now = self.mesh_time(now);
-        if let Counter::There(counter) = self.forget_here(key, limit, now) {
-            self.ask(&counter, Kind::Forget, Vec::new(), Want::Forget, now);
+        if let CounterLocation::There(remote) = self.forget_here(key, limit, now) {
+            self.ask(&remote, AskKind::Forget, Vec::new(), Want::Forget, now);
             self.flush_urgent(now);
         }
     }
@@ -89,57 +89,57 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
-    /// # use hivemind_mesh::{MeshOptions, Reset, testing::seated};
+    /// # use hivemind_mesh::{MeshOptions, Reset, testing::mesh_nodes};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
-    /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
+    /// let node = &mut mesh_nodes(1, &MeshOptions::default(), now)[0];
     /// let second = std::time::Duration::from_secs(1);
     /// assert_eq!(node.reset(Key::from_bits(7, 11), &limit, second, now), Reset::Done);
     /// ```
     pub fn reset(&mut self, key: Key, limit: &Limit, within: Duration, now: Timestamp) -> Reset {
         let now = self.mesh_time(now);
         match self.forget_here(key, limit, now) {
-            Counter::Here => Reset::Done,
-            Counter::Nowhere => Reset::NoOwner,
-            Counter::There(counter) => {
+            CounterLocation::Here => Reset::Done,
+            CounterLocation::Nowhere => Reset::NoOwner,
+            CounterLocation::There(remote) => {
                 let (ticket, id) = (Ticket(self.number()), self.number());
                 let until = now.saturating_add(within);
                 self.resets.insert(ticket, Resetting { key, limit: *limit, until, asked: now, id });
-                self.ask_as(id, &counter, Kind::Forget, vec![ticket], Want::Forget, now);
+                self.ask_as(id, &remote, AskKind::Forget, vec![ticket], Want::Forget, now);
                 self.flush_urgent(now);
                 Reset::Later(ticket)
             }
         }
     }
 
-    fn forget_here(&mut self, key: Key, limit: &Limit, now: Timestamp) -> Counter {
+    fn forget_here(&mut self, key: Key, limit: &Limit, now: Timestamp) -> CounterLocation {
         self.local.0.forget_now(key);
-        let counter = self.whereabouts(key, limit, now);
-        let tag = self.shelf.tag(&self.council, &self.options, (key, limit), now);
-        let Some(mut book) = self.shelf.books.get_mut(&key) else { return counter };
-        book.counted = None;
-        book.aside.change(|aside| aside.part = None);
-        let Some(page) = book.page(tag) else { return counter };
-        let moment = page.moment_of(limit, &self.options, now);
-        if let Side::Till(till) = &mut page.side {
-            till.reset(limit, moment);
-            book.set_listed(true);
+        let location = self.location_of(key, limit, now);
+        let tag = self.table.tag(&self.membership, &self.options, (key, limit), now);
+        let Some(mut counter) = self.table.counters.get_mut(&key) else { return location };
+        counter.counted = None;
+        counter.cold.change(|cold| cold.local_bucket = None);
+        let Some(window) = counter.window(tag) else { return location };
+        let moment = window.moment_of(limit, &self.options, now);
+        if let Side::Ledger(ledger) = &mut window.side {
+            ledger.reset(limit, moment);
+            counter.set_queued(true);
         }
-        counter
+        location
     }
 
     /// The location of a counter, without any change.
-    fn whereabouts(&mut self, key: Key, limit: &Limit, now: Timestamp) -> Counter {
-        let Self { shelf, council, options, .. } = self;
-        let tag = shelf.tag(council, options, (key, limit), now);
-        let Ok(mut book) = shelf.open(council, options, (key, limit, tag), now) else {
-            return Counter::Nowhere;
+    fn location_of(&mut self, key: Key, limit: &Limit, now: Timestamp) -> CounterLocation {
+        let Self { table, membership, options, .. } = self;
+        let tag = table.tag(membership, options, (key, limit), now);
+        let Ok(mut counter) = table.open(membership, options, (key, limit, tag), now) else {
+            return CounterLocation::Nowhere;
         };
-        match book.page(tag) {
-            Some(page) if matches!(page.side, Side::Till(_)) => Counter::Here,
-            Some(page) if page.view.owner(key).is_some() => {
-                Counter::There(Unseen { key, limit: *limit, tag })
+        match counter.window(tag) {
+            Some(window) if matches!(window.side, Side::Ledger(_)) => CounterLocation::Here,
+            Some(window) if window.view.owner(key).is_some() => {
+                CounterLocation::There(RemoteCounter { key, limit: *limit, tag })
             }
-            _ => Counter::Nowhere,
+            _ => CounterLocation::Nowhere,
         }
     }
 
@@ -159,18 +159,18 @@ impl Node {
                 continue;
             }
             reset.asked = now;
-            match self.whereabouts(reset.key, &reset.limit, now) {
-                Counter::Here => {
+            match self.location_of(reset.key, &reset.limit, now) {
+                CounterLocation::Here => {
                     // This node is the owner by now, and has not applied it as the owner.
                     self.forget_here(reset.key, &reset.limit, now);
                     self.outputs.push(Output::Reset(ticket));
                 }
-                Counter::Nowhere => {
+                CounterLocation::Nowhere => {
                     self.resets.insert(ticket, reset);
                 }
-                Counter::There(counter) => {
+                CounterLocation::There(remote) => {
                     self.resets.insert(ticket, reset);
-                    self.ask_as(reset.id, &counter, Kind::Forget, vec![ticket], Want::Forget, now);
+                    self.ask_as(reset.id, &remote, AskKind::Forget, vec![ticket], Want::Forget, now);
                 }
             }
         }
@@ -178,8 +178,8 @@ impl Node {
     }
 
     /// The owner has replied. If it is not the owner, it is asked again, or another one by then.
-    pub(super) fn on_forgotten(&mut self, ask: &Ask, reply: &Reply) {
-        if *reply == Reply::Elsewhere {
+    pub(super) fn on_forgotten(&mut self, ask: &Ask, reply: &OwnerReply) {
+        if *reply == OwnerReply::Elsewhere {
             return;
         }
         for ticket in &ask.tickets {
@@ -191,15 +191,15 @@ impl Node {
 
     /// A peer requests a reset of this node's counter. It is applied once per number, and confirmed on every
     /// repetition: a reply may have been lost.
-    pub(super) fn on_forget(&mut self, now: Timestamp, from: &Arc<Member>, id: u64, place: &Place) {
+    pub(super) fn on_forget(&mut self, now: Timestamp, from: &Arc<Member>, id: u64, window_ref: &WindowRef) {
         let Some(link) = self.links.get(&from.id) else { return };
         if link.reset.contains(&id) {
-            let is_here = self.shelf.books.page(&place.subject.key, place.tag).is_some();
-            let reply = if is_here { Reply::Lent } else { Reply::Seen(None) };
-            return self.answer(now, from, id, place, reply);
+            let is_here = self.table.counters.window(&window_ref.counter.key, window_ref.tag).is_some();
+            let reply = if is_here { OwnerReply::Granted } else { OwnerReply::Seen(None) };
+            return self.answer(now, from, id, window_ref, reply);
         }
-        let reply = self.forget_for(now, from, place).unwrap_or(Reply::Elsewhere);
-        if reply != Reply::Elsewhere
+        let reply = self.forget_for(now, from, window_ref).unwrap_or(OwnerReply::Elsewhere);
+        if reply != OwnerReply::Elsewhere
             && let Some(link) = self.links.get_mut(&from.id)
         {
             link.reset.push_back(id);
@@ -207,27 +207,32 @@ impl Node {
                 link.reset.pop_front();
             }
         }
-        self.answer(now, from, id, place, reply);
+        self.answer(now, from, id, window_ref, reply);
     }
 
-    fn forget_for(&mut self, now: Timestamp, from: &Arc<Member>, place: &Place) -> Option<Reply> {
-        let key = place.subject.key;
-        let is_bucket = matches!(place.subject.limit, Limit::TokenBucket(_));
-        if !self.shelf.books.contains_key(&key) && !is_bucket {
+    fn forget_for(
+        &mut self,
+        now: Timestamp,
+        from: &Arc<Member>,
+        window_ref: &WindowRef,
+    ) -> Option<OwnerReply> {
+        let key = window_ref.counter.key;
+        let is_bucket = matches!(window_ref.counter.limit, Limit::TokenBucket(_));
+        if !self.table.counters.contains_key(&key) && !is_bucket {
             // A window without a counter here needs no reset, if this node is the owner. A bucket may begin
             // empty here.
-            let view = self.council.current(now).filter(|view| view.id() == place.view)?;
-            return (*view.owner(key)? == self.council.me).then_some(Reply::Seen(None));
+            let view = self.membership.current(now).filter(|view| view.id() == window_ref.view)?;
+            return (*view.owner(key)? == self.membership.me).then_some(OwnerReply::Seen(None));
         }
-        let limit = self.open_told(now, from, place)?;
-        let mut book = self.shelf.books.get_mut(&key)?;
-        let page = book.page(place.tag)?;
-        let moment = page.moment_of(&limit, &self.options, now);
-        let Side::Till(till) = &mut page.side else { return None };
-        till.reset(&limit, moment);
-        book.counted = None;
-        book.aside.change(|aside| aside.part = None);
-        book.set_listed(true);
-        Some(Reply::Lent)
+        let limit = self.open_for_peer(now, from, window_ref)?;
+        let mut counter = self.table.counters.get_mut(&key)?;
+        let window = counter.window(window_ref.tag)?;
+        let moment = window.moment_of(&limit, &self.options, now);
+        let Side::Ledger(ledger) = &mut window.side else { return None };
+        ledger.reset(&limit, moment);
+        counter.counted = None;
+        counter.cold.change(|cold| cold.local_bucket = None);
+        counter.set_queued(true);
+        Some(OwnerReply::Granted)
     }
 }

@@ -1,19 +1,19 @@
 //! Status of the mesh.
 
 use super::{Node, PeerClock};
-use crate::member::{Generation, Member};
-use crate::owner::NodeId;
+use crate::view::NodeId;
 use crate::view::ViewId;
+use crate::view::{Generation, Member};
 use hivemind_core::Timestamp;
 
 /// The status of the mesh, as one node sees it.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{MeshOptions, testing::seated};
+/// use hivemind_mesh::{MeshOptions, testing::mesh_nodes};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
-/// let standing = seated(3, &MeshOptions::default(), now)[0].standing(now);
+/// let standing = mesh_nodes(3, &MeshOptions::default(), now)[0].standing(now);
 /// assert!(standing.is_member && !standing.is_in_doubt && !standing.is_outlier);
 /// assert_eq!((standing.members.len(), standing.overlaps), (3, 0));
 /// ```
@@ -30,7 +30,7 @@ pub struct Standing {
     /// The delay after which admissions of another node count here, plus two network transits, where a limit is
     /// `eventual`. In that time each of the others may admit as much as it is offered, up to what it considers
     /// left: a window may exceed its limit by the admission rate of the others times this delay.
-    pub news_within: std::time::Duration,
+    pub updates_within: std::time::Duration,
     /// Whether this generation is in the newest view.
     pub is_member: bool,
     /// How often two views were found for the same windows: each time a limit may have been admitted twice.
@@ -49,8 +49,8 @@ pub struct Standing {
     pub waited: u64,
     /// Frames that could not be decoded.
     pub unreadable: u64,
-    /// Whether it consented to a view whose fence has passed and does not know the result, so that it begins no
-    /// window: the missing members have to return, or discovery has to withdraw their names.
+    /// Whether it consented to a view that should be effective by now, and does not know the result. It begins no
+    /// window until the missing members return, or discovery withdraws their names.
     pub is_in_doubt: bool,
     /// A later generation of this node's name that peers accept instead of this one: two nodes have one name,
     /// or the clock that the generation is based on was set back.
@@ -68,7 +68,7 @@ pub struct Standing {
 impl Node {
     /// The generation of a peer in its frames, if any arrived.
     #[must_use]
-    pub fn run_of(&self, peer: &NodeId) -> Option<Generation> {
+    pub fn generation_of(&self, peer: &NodeId) -> Option<Generation> {
         self.peers.get(peer).map(|peer| peer.generation)
     }
 
@@ -83,23 +83,23 @@ impl Node {
     pub fn standing(&self, now: Timestamp) -> Standing {
         let now = self.mesh_time(now);
         let ages = self.peers.iter().map(|(id, peer)| (id.clone(), now.since(peer.heard)));
-        let head = self.council.head();
-        let others = self.peers.iter().map(|(id, _)| id).filter(|id| !self.council.rules.agree(id));
+        let head = self.membership.head();
+        let others = self.peers.iter().map(|(id, _)| id).filter(|id| !self.membership.rules.agree(id));
         Standing {
             view: head.map(|head| head.id()),
             members: head.map_or_else(Vec::new, |head| head.members().to_vec()),
             other_rules: others.cloned().collect(),
-            news_within: 2 * self.options.sync_interval,
-            is_member: self.council.is_member(),
-            overlaps: self.council.overlaps,
-            keys: self.shelf.books.len(),
-            unshared: self.shelf.unshared,
+            updates_within: 2 * self.options.sync_interval,
+            is_member: self.membership.is_member(),
+            overlaps: self.membership.overlaps,
+            keys: self.table.counters.len(),
+            unshared: self.table.unshared,
             beyond_rights: self.beyond_rights,
-            overadmission: self.shelf.overadmission,
+            overadmission: self.table.overadmission,
             asked: self.asked,
             waited: self.waited,
             unreadable: self.unreadable,
-            is_in_doubt: self.council.is_in_doubt(now),
+            is_in_doubt: self.membership.is_in_doubt(now),
             outdated_by: self.outdated_by,
             ages: ages.collect(),
             clocks: self.clocks(),

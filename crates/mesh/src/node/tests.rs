@@ -1,28 +1,29 @@
 //! Schedules that once created or lost allowance, replayed by hand: a few nodes, and the test controls every
 //! frame.
 
-mod asked;
+mod bandwidth;
 mod batches;
 mod bounded;
-mod capped;
-mod handover;
+mod clocks;
+mod handoff;
 mod hostile;
+mod inspections;
 mod links;
-mod operated;
+mod operators;
+mod replies;
 mod resets;
 mod shares;
-mod surveys;
 mod sweeps;
-mod times;
 mod tokens;
+mod views;
 
-use super::{Decided, Node, Output, Sight, Ticket};
-use crate::codec::Encoder;
-use crate::dictionary::{Spoken, Subject};
-use crate::frame::{Header, Item, Place};
-use crate::member::{Generation, Member};
+use super::{Inspection, Node, NodeDecision, Output, Ticket};
+use crate::frame::codec::Encoder;
+use crate::frame::interner::{CounterRef, SendInterner};
+use crate::frame::{Header, Item, WindowRef};
 use crate::options::{MeshOptions, OnUnreachable};
-use crate::owner::NodeId;
+use crate::view::NodeId;
+use crate::view::{Generation, Member};
 use hivemind_core::store::{Charge, Context, Key, OnRefusal, Op, Parts, Sharing, Verdicts};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ const SECRET: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A frame in transit.
 #[derive(Clone)]
-struct Letter {
+struct TransitFrame {
     from: usize,
     to: usize,
     frame: Vec<u8>,
@@ -40,9 +41,9 @@ struct Letter {
 /// Nodes of one view, whose frames stay here until they are delivered.
 struct Mesh {
     nodes: Vec<Node>,
-    mail: Vec<Letter>,
+    mail: Vec<TransitFrame>,
     decided: BTreeMap<(usize, Ticket), Verdicts>,
-    looked: BTreeMap<(usize, Ticket), Sight>,
+    looked: BTreeMap<(usize, Ticket), Inspection>,
     /// Confirmed resets, and operator requests without a reply.
     reset: Vec<(usize, Ticket)>,
     given_up: Vec<(usize, Ticket)>,
@@ -62,7 +63,7 @@ fn strict() -> MeshOptions {
 impl Mesh {
     fn new(count: usize, options: &MeshOptions) -> Self {
         let now = Timestamp::from_millis(1_700_006_400_000);
-        let nodes = crate::testing::seated(count, options, now);
+        let nodes = crate::testing::mesh_nodes(count, options, now);
         let (mail, decided, cut) = (Vec::new(), BTreeMap::new(), Vec::new());
         let (looked, reset, given_up) = (BTreeMap::new(), Vec::new(), Vec::new());
         Self { nodes, mail, decided, looked, reset, given_up, now, cut }
@@ -82,8 +83,8 @@ impl Mesh {
                     Output::Decided(ticket, verdicts) => {
                         self.decided.insert((from, ticket), verdicts);
                     }
-                    Output::Looked(ticket, sight) => {
-                        self.looked.insert((from, ticket), sight);
+                    Output::Looked(ticket, inspection) => {
+                        self.looked.insert((from, ticket), inspection);
                     }
                     Output::Reset(ticket) => self.reset.push((from, ticket)),
                     Output::GivenUp(ticket) => self.given_up.push((from, ticket)),
@@ -93,12 +94,12 @@ impl Mesh {
         for (from, to, frame) in sent {
             let Some(to) = self.index(&to) else { continue };
             if !self.cut.contains(&from) && !self.cut.contains(&to) {
-                self.mail.push(Letter { from, to, frame });
+                self.mail.push(TransitFrame { from, to, frame });
             }
         }
     }
 
-    fn hand_over(&mut self, letter: &Letter) {
+    fn deliver_one(&mut self, letter: &TransitFrame) {
         let from = self.nodes[letter.from].member().id.clone();
         self.nodes[letter.to].on_frame(self.now, &from, &letter.frame);
         self.collect();
@@ -109,7 +110,7 @@ impl Mesh {
         self.collect();
         while !self.mail.is_empty() {
             let letter = self.mail.remove(0);
-            self.hand_over(&letter);
+            self.deliver_one(&letter);
         }
     }
 
@@ -134,8 +135,8 @@ impl Mesh {
         let decided = self.nodes[node].decide(batch, context);
         self.collect();
         match decided {
-            Decided::Now(verdicts) => Ok(verdicts),
-            Decided::Later(ticket) => Err(ticket),
+            NodeDecision::Now(verdicts) => Ok(verdicts),
+            NodeDecision::Later(ticket) => Err(ticket),
         }
     }
 
@@ -164,10 +165,10 @@ impl Mesh {
     }
 
     /// The inspection of a counter at a node, with all frames delivered.
-    fn look(&mut self, node: usize, (key, limit): (Key, &Limit)) -> Sight {
+    fn look(&mut self, node: usize, (key, limit): (Key, &Limit)) -> Inspection {
         match self.begin_to_look(node, (key, limit)) {
-            Some(Decided::Now(sight)) => sight,
-            Some(Decided::Later(ticket)) => {
+            Some(NodeDecision::Now(inspection)) => inspection,
+            Some(NodeDecision::Later(ticket)) => {
                 self.deliver();
                 self.looked.remove(&(node, ticket)).expect("an answer")
             }
@@ -176,7 +177,11 @@ impl Mesh {
     }
 
     /// The same, with nothing delivered yet.
-    fn begin_to_look(&mut self, node: usize, (key, limit): (Key, &Limit)) -> Option<Decided<Sight>> {
+    fn begin_to_look(
+        &mut self,
+        node: usize,
+        (key, limit): (Key, &Limit),
+    ) -> Option<NodeDecision<Inspection>> {
         let look = Charge { op: Op::Peek, cost: Cost::ZERO, ..charge(key, limit) };
         let looked = self.nodes[node].look(&look, Context::at(self.now));
         self.collect();
@@ -190,7 +195,7 @@ impl Mesh {
 
     /// A key that this node owns.
     fn key(&self, owner: usize, number: u64) -> Key {
-        let view = self.nodes[0].view().expect("they are seated");
+        let view = self.nodes[0].view().expect("they are in a view");
         (0..1_000)
             .map(|n| Key::from_bits(number, (number * 1_000 + n).wrapping_mul(SECRET)))
             .find(|key| view.owner(*key) == Some(self.nodes[owner].member()))
@@ -201,7 +206,7 @@ impl Mesh {
     fn forge(&mut self, (from, to): (usize, usize), generation: Option<Generation>, items: &[Item]) {
         let generation = generation.unwrap_or(self.nodes[from].member().generation);
         let frame = self.forged((&self.nodes[from].member().id, to), generation, items);
-        self.hand_over(&Letter { from, to, frame });
+        self.deliver_one(&TransitFrame { from, to, frame });
     }
 
     /// A forged frame of any sender.
@@ -212,26 +217,30 @@ impl Mesh {
             time: self.now,
             head: self.nodes[to].view().map(super::View::id),
             leaving: false,
-            dictionary: link.map_or(0, |link| link.heard.number()),
+            interner: link.map_or(0, |link| link.receive_interner.number()),
             known: 0,
             known_of: 0,
             to: self.nodes[to].member().generation,
             echo: None,
             slew_us: 0,
-            rules: self.nodes[to].council.rules.here(),
+            rules: self.nodes[to].membership.rules.here(),
         };
         // Frames of one liar to several nodes share no entries.
-        let mut spoken = Spoken::full();
-        let mut encoder = Encoder::new(&header, &mut spoken);
+        let mut send_interner = SendInterner::full();
+        let mut encoder = Encoder::new(&header, &mut send_interner);
         for item in items {
             encoder.push(item);
         }
         encoder.finish()
     }
 
-    fn place(&self, key: Key, limit: &Limit) -> Place {
-        let view = self.nodes[0].view().expect("they are seated").id();
-        Place { subject: Subject { key, limit: *limit }, view, tag: crate::window::tag_at(limit, self.now) }
+    fn window_ref(&self, key: Key, limit: &Limit) -> WindowRef {
+        let view = self.nodes[0].view().expect("they are in a view").id();
+        WindowRef {
+            counter: CounterRef { key, limit: *limit },
+            view,
+            tag: crate::window::tag_at(limit, self.now),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ fn peek(mesh: &mut Mesh, node: usize, key: Key, limit: &Limit) -> u64 {
 
 /// Fails when a batch refunds what was refused, or refunds nothing.
 #[test]
-fn two_batches_that_race_for_the_last_token_admit_one() {
+fn racing_batches_admit_the_last_token_once() {
     let (plenty, few) = (bucket(1, 8), bucket(1, 8));
     let mut mesh = Mesh::new(3, &strict());
     let keys = [mesh.key(0, 1), mesh.key(0, 2)];
@@ -33,7 +33,7 @@ fn two_batches_that_race_for_the_last_token_admit_one() {
 
 /// Fails when a batch that ran out of time is refunded in full.
 #[test]
-fn a_batch_whose_frames_are_lost_gives_back_nothing_that_was_not_taken() {
+fn lost_batch_refunds_only_confirmed_spending() {
     let limit = bucket(1, 8);
     let mut mesh = Mesh::new(3, &strict());
     let keys = [mesh.key(0, 1), mesh.key(0, 2)];
@@ -44,11 +44,11 @@ fn a_batch_whose_frames_are_lost_gives_back_nothing_that_was_not_taken() {
     // The peeks and their replies arrive; the following requests are lost.
     let looks = std::mem::take(&mut mesh.mail);
     for letter in &looks {
-        mesh.hand_over(letter);
+        mesh.deliver_one(letter);
     }
     let answers = std::mem::take(&mut mesh.mail);
     for letter in &answers {
-        mesh.hand_over(letter);
+        mesh.deliver_one(letter);
     }
     mesh.mail.clear();
     mesh.pass(100);
@@ -58,7 +58,7 @@ fn a_batch_whose_frames_are_lost_gives_back_nothing_that_was_not_taken() {
 
 /// Fails when local spending is kept, or the refund leaves the counter frozen.
 #[test]
-fn a_limit_that_passes_here_keeps_nothing_of_a_batch_that_is_refused_there() {
+fn remotely_refused_batch_leaves_no_local_spending() {
     let (window, few) = (Limit::fixed_window(100, Period::HOUR), bucket(1, 8));
     for owner in [1, 2] {
         let mut mesh = Mesh::new(3, &strict());
@@ -69,13 +69,13 @@ fn a_limit_that_passes_here_keeps_nothing_of_a_batch_that_is_refused_there() {
         let ticket = mesh.ask(1, &batch).expect_err("it looks first");
         let looks = std::mem::take(&mut mesh.mail);
         for letter in &looks {
-            mesh.hand_over(letter);
+            mesh.deliver_one(letter);
         }
         assert!(mesh.passes_now(0, &[charge(there, &few)]));
         mesh.deliver();
         mesh.pass(50);
         assert!(!mesh.decided[&(1, ticket)].committed);
-        let still = mesh.nodes[1].shelf.books.look(&here, |book| book.still);
+        let still = mesh.nodes[1].table.counters.look(&here, |counter| counter.is_frozen);
         assert_eq!(still, Some(false), "owned by {owner}");
         assert_eq!(mesh.passed(1, 130, &[charge(here, &window)]), 100, "owned by {owner}");
     }
@@ -83,7 +83,7 @@ fn a_limit_that_passes_here_keeps_nothing_of_a_batch_that_is_refused_there() {
 
 /// Fails when a refund lowers a count that contains reserved shares and grants.
 #[test]
-fn a_refund_gives_back_what_was_spent_and_never_what_others_hold() {
+fn refund_never_returns_allowance_of_others() {
     for limit in [Limit::fixed_window(60, Period::SECOND), Limit::sliding_window(60, Period::SECOND)] {
         for refunder in 0..3 {
             let mut mesh = Mesh::new(3, &strict());
@@ -111,21 +111,21 @@ fn a_refund_gives_back_what_was_spent_and_never_what_others_hold() {
 ///
 /// Fails when everything is refunded whatever was earned since (6).
 #[test]
-fn what_is_undone_after_its_bucket_was_full_is_not_admitted_twice() {
+fn undo_after_a_full_bucket_admits_nothing_twice() {
     let limit = bucket(200, 5);
     let mut mesh = Mesh::new(3, &strict());
     let key = mesh.key(0, 1);
     mesh.pass(100);
     let ticket = mesh.ask(1, &[charge(key, &limit)]).expect_err("its owner decides");
     for letter in &std::mem::take(&mut mesh.mail) {
-        mesh.hand_over(letter);
+        mesh.deliver_one(letter);
     }
     let late = std::mem::take(&mut mesh.mail);
     mesh.pass(50);
     assert!(!mesh.decided[&(1, ticket)].committed, "the request timed out");
     let mut passed = (0..9).filter(|_| mesh.passes_now(0, &[charge(key, &limit)])).count();
     for letter in &late {
-        mesh.hand_over(letter);
+        mesh.deliver_one(letter);
     }
     mesh.deliver();
     passed += (0..9).filter(|_| mesh.passes_now(0, &[charge(key, &limit)])).count();
@@ -134,10 +134,10 @@ fn what_is_undone_after_its_bucket_was_full_is_not_admitted_twice() {
 
 /// Fails when an undo is applied in whatever window has begun meanwhile.
 #[test]
-fn what_is_undone_after_its_window_lowers_no_other_count() {
+fn undo_after_its_window_lowers_no_other_count() {
     let limit = Limit::fixed_window(5, Period::SECOND);
     let other = bucket(1, 8);
-    let mut mesh = Mesh::new(3, &MeshOptions { lend_ahead: false, ..strict() });
+    let mut mesh = Mesh::new(3, &MeshOptions { grant_ahead: false, ..strict() });
     let (key, full) = (mesh.key(0, 1), mesh.key(2, 2));
     assert_eq!(mesh.passed(2, 7, &[charge(full, &other)]), 7);
     // Near the end of a window both are peeked at, and one of them is spent.
@@ -147,19 +147,19 @@ fn what_is_undone_after_its_window_lowers_no_other_count() {
     let ticket = mesh.ask(1, &[charge(key, &limit), charge(full, &other)]).expect_err("it looks first");
     let looks = std::mem::take(&mut mesh.mail);
     for letter in &looks {
-        mesh.hand_over(letter);
+        mesh.deliver_one(letter);
     }
     let drained = Charge { cost: Cost::new(8), op: Op::Debit, ..charge(full, &other) };
     let _ = mesh.ask(2, &[drained]);
-    let answers: Vec<Letter> = std::mem::take(&mut mesh.mail);
+    let answers: Vec<TransitFrame> = std::mem::take(&mut mesh.mail);
     for letter in &answers {
-        mesh.hand_over(letter);
+        mesh.deliver_one(letter);
     }
-    let doing: Vec<Letter> = std::mem::take(&mut mesh.mail);
+    let doing: Vec<TransitFrame> = std::mem::take(&mut mesh.mail);
     for letter in &doing {
-        mesh.hand_over(letter);
+        mesh.deliver_one(letter);
     }
-    let done: Vec<Letter> = std::mem::take(&mut mesh.mail);
+    let done: Vec<TransitFrame> = std::mem::take(&mut mesh.mail);
     // The next window begins at the owner and is used up; then the undo arrives.
     mesh.now = mesh.now.saturating_add(std::time::Duration::from_millis(20));
     let mut passed = 0;
@@ -167,7 +167,7 @@ fn what_is_undone_after_its_window_lowers_no_other_count() {
         passed += usize::from(mesh.passes_now(0, &[charge(key, &limit)]));
     }
     for letter in &done {
-        mesh.hand_over(letter);
+        mesh.deliver_one(letter);
     }
     mesh.deliver();
     assert!(!mesh.decided[&(1, ticket)].committed);
@@ -177,7 +177,7 @@ fn what_is_undone_after_its_window_lowers_no_other_count() {
 
 // Fails when a decision joins a request again and again, so that with sixty counters a node was busy forever.
 #[test]
-fn a_request_of_many_counters_waits_once_for_each() {
+fn request_of_many_counters_waits_once_for_each() {
     let limit = Limit::fixed_window(600, Period::HOUR);
     let mut mesh = Mesh::new(3, &strict());
     let keys: Vec<Key> =
@@ -194,7 +194,7 @@ fn a_request_of_many_counters_waits_once_for_each() {
     while !mesh.mail.is_empty() {
         most = mesh.nodes[1].asks.values().map(|ask| ask.tickets.len()).max().unwrap_or(0).max(most);
         let letter = mesh.mail.remove(0);
-        mesh.hand_over(&letter);
+        mesh.deliver_one(&letter);
     }
     assert_eq!(most, 1);
     assert!(mesh.decided.contains_key(&(1, ticket)));

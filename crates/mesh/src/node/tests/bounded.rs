@@ -22,7 +22,7 @@ impl Carrier for Outbox {
 
 /// Fails when allowance is requested only where a decision could have waited for it.
 #[test]
-fn a_bounded_limit_that_is_only_ever_tried_admits_all_of_itself_and_no_more() {
+fn bounded_limit_without_waiting_admits_exactly_all() {
     for limit in [Limit::fixed_window(5, Period::HOUR), Limit::sliding_window(5, Period::HOUR)] {
         let mesh = Mesh::new(3, &strict());
         let (key, now) = (mesh.key(0, 1), mesh.now);

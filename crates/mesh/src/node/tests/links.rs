@@ -10,7 +10,7 @@ fn asked() -> Limit {
 
 /// Fails when one side has entries that the other forgot (as first written).
 #[test]
-fn a_link_that_one_side_forgot_is_readable_again() {
+fn link_forgotten_by_one_side_recovers() {
     let limit = asked();
     for forgets in [0, 1] {
         let mut mesh = Mesh::new(3, &strict());
@@ -38,7 +38,7 @@ fn a_link_that_one_side_forgot_is_readable_again() {
 
 /// Fails when counters after the last entry are written in full forever (as first written).
 #[test]
-fn a_dictionary_that_is_full_is_followed_by_another() {
+fn full_interner_is_replaced() {
     let limit = asked();
     let mut mesh = Mesh::new(2, &strict());
     let keys = [mesh.key(0, 1), mesh.key(0, 2)];
@@ -53,7 +53,7 @@ fn a_dictionary_that_is_full_is_followed_by_another() {
     let lengths = [length(&mut mesh, keys[0]), length(&mut mesh, keys[0])];
     assert!(lengths[1] + 15 < lengths[0], "{lengths:?}");
     let owner = mesh.nodes[0].member().id.clone();
-    mesh.nodes[1].links.get_mut(&owner).expect("they met").spoken.wear_out();
+    mesh.nodes[1].links.get_mut(&owner).expect("they met").send_interner.wear_out();
     length(&mut mesh, keys[1]);
     length(&mut mesh, keys[1]);
     let last = length(&mut mesh, keys[1]);
@@ -62,23 +62,23 @@ fn a_dictionary_that_is_full_is_followed_by_another() {
 
 /// Fails when the rules of every name ever heard are kept.
 #[test]
-fn the_rules_of_peers_that_are_gone_are_forgotten() {
+fn rule_versions_of_gone_peers_are_forgotten() {
     let mut mesh = Mesh::new(2, &strict());
     mesh.nodes[0].reload(7, mesh.now);
     let names: Vec<NodeId> = mesh.nodes.iter().map(|node| node.member().id.clone()).collect();
     mesh.nodes[0].discover(names);
     for number in 0..50 {
-        let (guest, now) = (NodeId::new(format!("guest-{number}")), mesh.now);
-        let frame = mesh.forged((&guest, 0), Generation(1), &[]);
-        mesh.nodes[0].on_frame(now, &guest, &frame);
+        let (observer, now) = (NodeId::new(format!("observer-{number}")), mesh.now);
+        let frame = mesh.forged((&observer, 0), Generation(1), &[]);
+        mesh.nodes[0].on_frame(now, &observer, &frame);
     }
-    let rules = |mesh: &Mesh| format!("{:?}", mesh.nodes[0].council.rules);
-    assert!(rules(&mesh).contains("guest-49"));
+    let rules = |mesh: &Mesh| format!("{:?}", mesh.nodes[0].membership.rules);
+    assert!(rules(&mesh).contains("observer-49"));
     for _ in 0..200 {
         mesh.tick(1_000);
         mesh.deliver();
     }
-    assert!(!rules(&mesh).contains("guest"), "{}", rules(&mesh));
+    assert!(!rules(&mesh).contains("observer"), "{}", rules(&mesh));
     assert!(rules(&mesh).contains(mesh.nodes[1].member().id.as_str()));
 }
 
@@ -98,7 +98,7 @@ fn sent(mesh: &mut Mesh, from: usize, to: &NodeId, counts: impl Fn(&[u8]) -> boo
 
 /// Fails when unacknowledged updates are repeated to a silent peer (as first written).
 #[test]
-fn reports_to_an_owner_that_is_not_heard_are_told_once_and_again_when_it_is() {
+fn reports_to_a_silent_owner_resume_when_it_returns() {
     let limit = Limit::fixed_window(60, Period::HOUR);
     let mut mesh = Mesh::new(3, &strict());
     let key = mesh.key(0, 1);
@@ -112,18 +112,20 @@ fn reports_to_an_owner_that_is_not_heard_are_told_once_and_again_when_it_is() {
     assert_eq!(reports, 0, "after the first");
     mesh.cut.clear();
     mesh.pass(1_000);
-    let tag = mesh.place(key, &limit).tag;
-    let mut page = mesh.nodes[0].shelf.books.page(&key, tag).expect("it heard of it");
-    let crate::page::Side::Till(till) = &mut page.side else { panic!("it is the owner") };
-    assert_eq!(till.spent(), 30);
+    let tag = mesh.window_ref(key, &limit).tag;
+    let mut window = mesh.nodes[0].table.counters.window(&key, tag).expect("it heard of it");
+    let crate::counter::counter_window::Side::Ledger(ledger) = &mut window.side else {
+        panic!("it is the owner")
+    };
+    assert_eq!(ledger.spent(), 30);
 }
 
 /// Fails with a frame at every interval (as first written).
 #[test]
-fn a_name_that_never_answered_hears_no_more_than_any_other() {
+fn silent_name_receives_heartbeats_only() {
     let mut mesh = Mesh::new(2, &strict());
-    let nobody = NodeId::new("nobody");
-    mesh.nodes[0].meet(nobody.clone());
-    let frames = sent(&mut mesh, 0, &nobody, |_| true);
+    let silent = NodeId::new("silent");
+    mesh.nodes[0].meet(silent.clone());
+    let frames = sent(&mut mesh, 0, &silent, |_| true);
     assert!((4..=7).contains(&frames), "{frames} in a second");
 }

@@ -16,7 +16,7 @@ fn windows_and_buckets() -> [Limit; 4] {
 
 /// Fails when a duplicated reset counts twice, or members keep allowance in addition to a whole new limit.
 #[test]
-fn a_reset_allows_one_limit_more_however_often_the_network_repeats_it() {
+fn repeated_reset_allows_one_more_limit() {
     for limit in windows_and_buckets() {
         for who in 0..3 {
             let mut mesh = Mesh::new(3, &strict());
@@ -38,7 +38,7 @@ fn a_reset_allows_one_limit_more_however_often_the_network_repeats_it() {
                 after += usize::from(mesh.passes(round % 3, &[charge(key, &limit)]));
                 if round % burst == burst - 1 {
                     for letter in &kept {
-                        mesh.hand_over(letter);
+                        mesh.deliver_one(letter);
                     }
                     mesh.deliver();
                 }
@@ -53,7 +53,7 @@ fn a_reset_allows_one_limit_more_however_often_the_network_repeats_it() {
 
 /// Fails when totals restart at the owner while members keep the larger ones.
 #[test]
-fn after_a_reset_every_node_can_have_the_whole_limit() {
+fn every_node_can_use_the_whole_limit_after_a_reset() {
     for limit in windows_and_buckets() {
         for (spender, forgetter) in [(0, 1), (1, 0), (1, 1), (1, 2), (2, 1)] {
             let mut mesh = Mesh::new(3, &strict());
@@ -73,15 +73,18 @@ fn after_a_reset_every_node_can_have_the_whole_limit() {
 
 /// Fails when a reset matches any counter by its key, whatever its view and window.
 #[test]
-fn a_reset_of_another_window_does_nothing() {
-    use crate::frame::{Report, Want};
+fn reset_of_another_window_does_nothing() {
+    use crate::frame::{MemberReport, Want};
     let limit = Limit::fixed_window(5, Period::HOUR);
     let mut mesh = Mesh::new(3, &strict());
     let key = mesh.key(0, 1);
     assert_eq!(mesh.passed(0, 9, &[charge(key, &limit)]), 5);
-    let place = mesh.place(key, &limit);
-    for place in [Place { tag: place.tag - 1, ..place }, Place { view: crate::view::ViewId(9), ..place }] {
-        let item = Item::Ask { id: 900, place, report: Report::default(), want: Want::Forget };
+    let window_ref = mesh.window_ref(key, &limit);
+    for window_ref in [
+        WindowRef { tag: window_ref.tag - 1, ..window_ref },
+        WindowRef { view: crate::view::ViewId(9), ..window_ref },
+    ] {
+        let item = Item::Ask { id: 900, window_ref, report: MemberReport::default(), want: Want::Forget };
         mesh.forge((1, 0), None, &[item]);
         assert_eq!(mesh.passed(0, 9, &[charge(key, &limit)]), 0);
     }
@@ -91,7 +94,7 @@ fn a_reset_of_another_window_does_nothing() {
 ///
 /// Fails when a member refunds spending from before the reset.
 #[test]
-fn a_refund_of_what_was_spent_before_a_reset_is_worth_nothing() {
+fn refund_of_spending_before_a_reset_adds_nothing() {
     for limit in windows_and_buckets().into_iter().take(3) {
         for who in 0..3 {
             let mut mesh = Mesh::new(3, &strict());
@@ -115,7 +118,7 @@ fn a_refund_of_what_was_spent_before_a_reset_is_worth_nothing() {
 ///
 /// Fails when an owner treats a member that has spent all of its allowance as one that holds nothing.
 #[test]
-fn a_refund_before_a_reset_is_not_spent_beside_a_whole_new_limit() {
+fn refund_before_a_reset_adds_nothing_to_the_new_limit() {
     for limit in windows_and_buckets() {
         for who in 0..3 {
             let mut mesh = Mesh::new(3, &strict());
@@ -142,7 +145,7 @@ fn a_refund_before_a_reset_is_not_spent_beside_a_whole_new_limit() {
 /// Fails when its refund is spent in addition to the whole new limit (as before duplicates of refunds were
 /// deducted).
 #[test]
-fn a_refund_that_crosses_a_reset_is_not_spent_beside_a_whole_new_limit() {
+fn refund_during_a_reset_adds_nothing_to_the_new_limit() {
     for limit in windows_and_buckets().into_iter().take(3) {
         let mut mesh = Mesh::new(3, &strict());
         let key = mesh.key(0, 1);
@@ -164,7 +167,7 @@ fn a_refund_that_crosses_a_reset_is_not_spent_beside_a_whole_new_limit() {
 ///
 /// Fails when a member refunds what its owner has refunded for it (37 of 30).
 #[test]
-fn what_an_owner_and_a_member_give_back_counts_once() {
+fn refund_by_owner_and_member_counts_once() {
     for limit in windows_and_buckets() {
         for (first, second) in [(0, 1), (1, 0), (2, 1), (0, 2)] {
             let mut mesh = Mesh::new(3, &strict());
@@ -191,7 +194,7 @@ fn what_an_owner_and_a_member_give_back_counts_once() {
 ///
 /// Fails when each repetition has its own number, and is applied every time.
 #[test]
-fn a_reset_whose_answer_is_lost_is_repeated_and_done_once() {
+fn reset_with_a_lost_reply_is_applied_once() {
     for limit in windows_and_buckets() {
         let mut mesh = Mesh::new(3, &strict());
         let key = mesh.key(0, 1);
@@ -205,7 +208,7 @@ fn a_reset_whose_answer_is_lost_is_repeated_and_done_once() {
         // It reaches the owner, and the owner's replies are lost for a while.
         mesh.collect();
         for letter in std::mem::take(&mut mesh.mail) {
-            mesh.hand_over(&letter);
+            mesh.deliver_one(&letter);
         }
         mesh.mail.clear();
         assert!(mesh.reset.is_empty(), "{limit}");

@@ -12,16 +12,17 @@ fn shared(mesh: &mut Mesh, node: usize, limit: &Limit, key: Key) -> usize {
 /// All move to a view with one more member, which does not exist.
 fn move_on(mesh: &mut Mesh) {
     for node in &mut mesh.nodes {
-        let head = node.view().expect("they are seated").clone();
+        let head = node.view().expect("they are in a view").clone();
         let more = Member::new(NodeId::new("n900"), 1);
         let round = Round { number: 1, proposer: more.id.clone() };
         let members = head.members().iter().cloned().chain([more]);
-        let fence = mesh.now;
-        let view = View::new(Some(head.as_base()), fence, round, members, []);
-        let chain = node.council.chain().expect("they are seated").clone();
-        let views = chain.iter().map(|view| View::clone(view)).chain([view]).collect();
-        let told = crate::chain::Chain::told(chain.root().clone(), views).expect("it follows");
-        node.council.on_chain(told);
+        let effective_at = mesh.now;
+        let view = View::new(Some(head.as_base()), effective_at, round, members, []);
+        let view_log = node.membership.view_log().expect("they are in a view").clone();
+        let views = view_log.iter().map(|view| View::clone(view)).chain([view]).collect();
+        let received =
+            crate::view::view_log::ViewLog::received(view_log.root().clone(), views).expect("it follows");
+        node.membership.adopt_view_log(received);
         node.views_may_have_changed(mesh.now);
     }
     mesh.collect();
@@ -29,7 +30,7 @@ fn move_on(mesh: &mut Mesh) {
 
 /// Fails when a share comes in addition to what was returned, or is rounded up where windows are split.
 #[test]
-fn from_ten_a_member_on_a_cut_costs_nothing_and_brings_nothing() {
+fn cut_changes_nothing_for_split_windows() {
     for limit in [30, 31, 32, 301] {
         let limit = Limit::fixed_window(limit, Period::HOUR);
         let mut mesh = Mesh::new(3, &MeshOptions::default());
@@ -45,13 +46,13 @@ fn from_ten_a_member_on_a_cut_costs_nothing_and_brings_nothing() {
 
 /// Fails when a counter window forgets its spending when it moves to another view.
 #[test]
-fn a_share_is_one_share_however_often_the_view_changes() {
+fn share_is_granted_once_across_view_changes() {
     let limit = Limit::fixed_window(12, Period::HOUR);
     let mut mesh = Mesh::new(3, &MeshOptions::default());
     let key = (0..1_000)
         .map(|n| mesh.key(0, n))
         .find(|key| {
-            let view = mesh.nodes[0].view().expect("seated");
+            let view = mesh.nodes[0].view().expect("in a view");
             let more = Member::new(NodeId::new("n900"), 1);
             let with = View::new(
                 None,
@@ -77,19 +78,19 @@ fn a_share_is_one_share_however_often_the_view_changes() {
 
 /// Fails when a generation that was not there when a window began has a share of it.
 #[test]
-fn a_node_that_is_not_in_the_view_of_a_window_has_no_share_of_it() {
+fn node_outside_the_view_has_no_share_of_a_window() {
     for limit in [5, 60] {
         let limit = Limit::fixed_window(limit, Period::HOUR);
         let mut mesh = Mesh::new(3, &MeshOptions::default());
         let key = mesh.key(0, 1);
-        let chain = mesh.nodes[0].council.chain().expect("they are seated").clone();
-        // A new generation of a member: a guest of the old view. And a node without any view.
+        let view_log = mesh.nodes[0].membership.view_log().expect("they are in a view").clone();
+        // A new generation of a member: an observer of the old view. And a node without any view.
         for knows in [true, false] {
             let mut node = Node::new(NodeId::new("n002"), 7, MeshOptions::default(), mesh.now);
             node.meet(NodeId::new("n000"));
             node.meet(NodeId::new("n001"));
             if knows {
-                node.council.on_chain(chain.clone());
+                node.membership.adopt_view_log(view_log.clone());
             }
             mesh.cut = vec![2];
             mesh.nodes[2] = node;
@@ -100,33 +101,39 @@ fn a_node_that_is_not_in_the_view_of_a_window_has_no_share_of_it() {
 
 /// Fails when a node in doubt has a separate share in addition to the one it begins the window with.
 #[test]
-fn what_a_node_in_doubt_admits_is_taken_off_its_share() {
+fn admissions_in_doubt_are_deducted_from_the_share() {
     for requests in [12, 300] {
         let limit = Limit::fixed_window(requests, Period::SECOND);
         let mut mesh = Mesh::new(3, &MeshOptions::default());
         let key = mesh.key(0, 1);
         mesh.pass(100);
-        let fence = Timestamp::from_millis(1_700_006_401_000);
-        let head = mesh.nodes[2].view().expect("seated").clone();
+        let effective_at = Timestamp::from_millis(1_700_006_401_000);
+        let head = mesh.nodes[2].view().expect("in a view").clone();
         let more = Member::new(NodeId::new("n900"), 1);
         let round = Round { number: 1, proposer: head.members()[0].id.clone() };
-        let next =
-            View::new(Some(head.as_base()), fence, round, head.members().iter().cloned().chain([more]), []);
+        let next = View::new(
+            Some(head.as_base()),
+            effective_at,
+            round,
+            head.members().iter().cloned().chain([more]),
+            [],
+        );
         let (now, peers) = (mesh.now, mesh.nodes[2].peers.clone());
-        mesh.nodes[2].council.on_motion(now, &peers, next.clone(), (1, 0, 0));
+        mesh.nodes[2].membership.on_proposal(now, &peers, next.clone(), (1, 0, 0));
         mesh.cut = vec![2];
-        while mesh.now < fence {
+        while mesh.now < effective_at {
             mesh.tick(10);
         }
         let alone = shared(&mut mesh, 2, &limit, key);
         let even = usize::try_from(requests.div_ceil(4)).expect("small");
         assert!(alone <= even, "{alone} in doubt of {limit}");
         // The result of the vote arrives at last.
-        let chain = mesh.nodes[2].council.chain().expect("seated").clone();
-        let views = chain.iter().map(|view| View::clone(view)).chain([next]).collect();
-        let told = crate::chain::Chain::told(chain.root().clone(), views).expect("it follows");
+        let view_log = mesh.nodes[2].membership.view_log().expect("in a view").clone();
+        let views = view_log.iter().map(|view| View::clone(view)).chain([next]).collect();
+        let received =
+            crate::view::view_log::ViewLog::received(view_log.root().clone(), views).expect("it follows");
         let now = mesh.now;
-        mesh.nodes[2].council.on_chain(told);
+        mesh.nodes[2].membership.adopt_view_log(received);
         mesh.nodes[2].views_may_have_changed(now);
         let later = shared(&mut mesh, 2, &limit, key);
         assert!(alone + later <= even, "{alone} in doubt and {later} later of {limit}");
@@ -135,29 +142,34 @@ fn what_a_node_in_doubt_admits_is_taken_off_its_share() {
 
 /// Fails when a bucket's owner that consented to another view continues without knowing the result of the vote.
 #[test]
-fn a_bucket_stops_at_the_fence_of_a_vote_whose_end_is_not_known() {
+fn bucket_stops_when_an_undecided_view_takes_effect() {
     let limit = bucket(100, 40);
     let mut mesh = Mesh::new(3, &strict());
     let key = mesh.key(0, 1);
     assert!(mesh.passes(0, &[charge(key, &limit)]));
-    let fence = mesh.now.saturating_add(std::time::Duration::from_millis(800));
-    let head = mesh.nodes[0].view().expect("seated").clone();
+    let effective_at = mesh.now.saturating_add(std::time::Duration::from_millis(800));
+    let head = mesh.nodes[0].view().expect("in a view").clone();
     let more = Member::new(NodeId::new("n900"), 1);
     let round = Round { number: 1, proposer: head.members()[1].id.clone() };
-    let next =
-        View::new(Some(head.as_base()), fence, round, head.members().iter().cloned().chain([more]), []);
+    let next = View::new(
+        Some(head.as_base()),
+        effective_at,
+        round,
+        head.members().iter().cloned().chain([more]),
+        [],
+    );
     let (now, peers) = (mesh.now, mesh.nodes[0].peers.clone());
-    mesh.nodes[0].council.on_motion(now, &peers, next, (2, 0, 0));
+    mesh.nodes[0].membership.on_proposal(now, &peers, next, (2, 0, 0));
     mesh.cut = vec![0];
     let mut passed = Vec::new();
     for round in 0..200 {
         mesh.tick(10);
         if let Ok(verdicts) = mesh.ask(0, &[charge(key, &limit)])
             && verdicts.committed
-            && mesh.now >= fence
+            && mesh.now >= effective_at
         {
             passed.push(round);
         }
     }
-    assert_eq!(passed, Vec::<i32>::new(), "it goes on after the fence");
+    assert_eq!(passed, Vec::<i32>::new(), "it goes on after the effective_at");
 }

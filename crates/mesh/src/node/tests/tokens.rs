@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// A new generation of a node takes its place, as a guest of the view it knows.
+/// A new generation of a node takes its place, as an observer of the view it knows.
 fn restart(mesh: &mut Mesh, index: usize, generation: u64) {
-    let chain = mesh.nodes[index].council.chain().expect("seated").clone();
+    let view_log = mesh.nodes[index].membership.view_log().expect("in a view").clone();
     let mut node = Node::new(mesh.nodes[index].member().id.clone(), generation, strict(), mesh.now);
     mesh.nodes.iter().for_each(|other| node.meet(other.member().id.clone()));
-    node.council.on_chain(chain);
+    node.membership.adopt_view_log(view_log);
     mesh.nodes[index] = node;
     mesh.pass(300);
 }
@@ -19,21 +19,23 @@ pub(super) fn hold(mesh: &mut Mesh, node: usize, key: Key, limit: &Limit, amount
     mesh.passed(2, 9, &[charge(spent, &other)]);
     let wanted = Charge { cost: Cost::new(amount), ..charge(key, limit) };
     assert!(!mesh.passes(node, &[wanted, charge(spent, &other)]));
-    let page = mesh.nodes[node].shelf.books.page(&key, 0).expect("it was asked for");
-    let crate::page::Side::Purse(purse) = &page.side else { panic!("another is the owner") };
-    assert_eq!(purse.unspent(), i64::try_from(amount).expect("small"));
+    let window = mesh.nodes[node].table.counters.window(&key, 0).expect("it was asked for");
+    let crate::counter::counter_window::Side::Lease(lease) = &window.side else {
+        panic!("another is the owner")
+    };
+    assert_eq!(lease.unspent(), i64::try_from(amount).expect("small"));
 }
 
 /// Fails when a lease of an account that its owner no longer knows is never replaced.
 #[test]
-fn a_member_whose_account_the_owner_forgot_gets_tokens_again() {
+fn member_with_a_forgotten_account_gets_tokens_again() {
     let limit = bucket(50, 200);
     let mut mesh = Mesh::new(3, &strict());
     let key = mesh.key(0, 1);
     for node in 0..3 {
         assert!(mesh.passed(node, 20, &[charge(key, &limit)]) > 0);
     }
-    mesh.nodes[0].shelf.books.clear();
+    mesh.nodes[0].table.counters.clear();
     mesh.pass(1_000);
     for node in [1, 2] {
         let passed = mesh.passed(node, 20, &[charge(key, &limit)]);
@@ -43,7 +45,7 @@ fn a_member_whose_account_the_owner_forgot_gets_tokens_again() {
 
 /// Fails when counters with granted tokens are never swept.
 #[test]
-fn buckets_that_nobody_uses_are_forgotten_by_all() {
+fn unused_buckets_are_removed_on_all_nodes() {
     let limit = bucket(10, 20);
     let mut mesh = Mesh::new(3, &strict());
     for number in 0..40 {
@@ -65,7 +67,7 @@ fn buckets_that_nobody_uses_are_forgotten_by_all() {
 
 /// Fails when accounts of expired generations occupy room with their tokens forever.
 #[test]
-fn a_bucket_admits_its_burst_after_many_restarts_of_its_members() {
+fn bucket_admits_its_burst_after_many_restarts() {
     let limit = bucket(20, 30);
     let mut mesh = Mesh::new(3, &strict());
     let key = mesh.key(0, 1);
@@ -80,16 +82,16 @@ fn a_bucket_admits_its_burst_after_many_restarts_of_its_members() {
 
 /// Fails when 256 accounts of a counter window are never dropped.
 #[test]
-fn the_three_hundredth_run_of_a_member_is_served_like_the_first() {
+fn three_hundredth_generation_is_served_like_the_first() {
     let limit = bucket(1_000, 100);
     let mut mesh = Mesh::new(3, &strict());
     let key = mesh.key(0, 1);
-    let place = mesh.place(key, &limit);
+    let window_ref = mesh.window_ref(key, &limit);
     mesh.passes(0, &[charge(key, &limit)]);
     for generation in 10..310 {
-        let report = crate::frame::Report::default();
-        let want = crate::frame::Want::Lend { need: 1, ahead: 0 };
-        mesh.forge((1, 0), Some(Generation(generation)), &[Item::Ask { id: 1, place, report, want }]);
+        let report = crate::frame::MemberReport::default();
+        let want = crate::frame::Want::Grant { need: 1, ahead: 0 };
+        mesh.forge((1, 0), Some(Generation(generation)), &[Item::Ask { id: 1, window_ref, report, want }]);
         mesh.mail.clear();
         mesh.tick(10);
         mesh.mail.clear();
@@ -102,7 +104,7 @@ fn the_three_hundredth_run_of_a_member_is_served_like_the_first() {
 ///
 /// Fails when refunds of a removed account count as applied.
 #[test]
-fn what_a_member_gives_back_after_its_restart_comes_back() {
+fn refund_after_a_restart_is_applied() {
     let limit = Limit::token_bucket(Rate::new(1, Period::YEAR).expect("a rate"), 25).expect("a bucket");
     let mut mesh = Mesh::new(3, &strict());
     let key = mesh.key(0, 1);
@@ -128,7 +130,7 @@ fn what_a_member_gives_back_after_its_restart_comes_back() {
 ///
 /// Fails when an owner that decides everything recalls nothing.
 #[test]
-fn tokens_that_were_lent_come_back_where_the_owner_decides_everything() {
+fn granted_tokens_return_when_the_owner_decides_alone() {
     for who in 0..3 {
         let limit = Limit::token_bucket(Rate::new(1, Period::YEAR).expect("a rate"), 20).expect("a bucket");
         let few = Limit::token_bucket(Rate::new(1, Period::YEAR).expect("a rate"), 8).expect("a bucket");
