@@ -45,9 +45,9 @@ impl Node {
         let members = window.view.members().len();
         let regime = Regime::of(limit, members, options);
         if charge.consistency == Consistency::Eventual {
-            let counted = counter.counted.as_deref().copied();
+            let own = counter.counted.as_deref().copied();
             let known =
-                KnownState::Counter { state: counted, limit: *limit, moment: now, extras: StateExtras::NONE };
+                KnownState::Counter { state: own, limit: *limit, moment: now, extras: StateExtras::NONE };
             return Some(CounterLookup::Here(known));
         }
         let ends = ends_at(limit, tag, now);

@@ -85,7 +85,7 @@ impl Node {
         let window_ref = WindowRef { counter, view: window.view.id(), tag: remote.tag };
         let item = Item::Ask { id, window_ref, report, want };
         drop(window);
-        let least = match want {
+        let needed = match want {
             Want::Grant { need, .. } => need,
             _ => 0,
         };
@@ -96,7 +96,7 @@ impl Node {
         self.urge(&to.id, item);
         let (key, tag) = (remote.key, remote.tag);
         let tickets = tickets.into_iter().collect();
-        let ask = Ask { id, key, tag, kind, least, spends, serial, to, sent: now, tickets };
+        let ask = Ask { id, key, tag, kind, least: needed, spends, serial, to, sent: now, tickets };
         self.asks.insert(id, ask);
         self.asked = self.asked.saturating_add(1);
         Some(id)

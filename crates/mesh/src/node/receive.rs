@@ -125,7 +125,7 @@ impl Node {
                 self.serve_returned(now, &window_ref, &report);
             }
             Item::Answer { id, window_ref, update, reply } => {
-                self.on_answer(now, from, id, &window_ref, &update, &reply)
+                self.on_answer(now, from, id, &window_ref, &update, &reply);
             }
             Item::Levels(levels) => self.on_levels(now, from, &levels),
             // Sends the next chunk immediately: there may be hundreds, and a leaver waits for them.

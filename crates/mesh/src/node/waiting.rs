@@ -73,7 +73,7 @@ impl Node {
         waiting.context.now = waiting.context.now.max(now);
         match self.attempt(ticket, &waiting.batch, waiting.context, &stage, how) {
             BatchAttempt::Done(_) if last && waiting.is_operators => {
-                self.outputs.push(Output::GivenUp(ticket))
+                self.outputs.push(Output::GivenUp(ticket));
             }
             BatchAttempt::Done(verdicts) => self.outputs.push(Output::Decided(ticket, verdicts)),
             BatchAttempt::Wait(stage) => {
