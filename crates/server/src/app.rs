@@ -7,7 +7,6 @@ mod follow;
 mod gateway;
 mod handover;
 mod http_server;
-mod inherited;
 mod limited_listener;
 mod listeners;
 mod port_access;
@@ -20,8 +19,9 @@ mod telemetry;
 mod traces;
 mod upgrade;
 
+use crate::inherited_sockets::InheritedSockets;
 use crate::reload::Configuration;
-use crate::settings::Loaded;
+use crate::settings::LoadedSettings;
 use crate::settings::Settings;
 use anyhow::Context;
 pub(crate) use handover::{Predecessor, take_over};
@@ -36,7 +36,6 @@ use hivemind_telemetry::Stats;
 use hivemind_telemetry::logging::RunningLog;
 use hivemind_telemetry::otlp;
 use hivemind_tls::secrets;
-pub(crate) use inherited::{InheritedSocket, InheritedSockets, SocketPurpose};
 use listeners::Listeners;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use port_access::PortAccess;
@@ -49,9 +48,9 @@ use telemetry::Exports;
 use traces::TracePipeline;
 
 /// Where the settings come from, and their values at startup.
-pub(crate) struct Origin {
+pub(crate) struct SettingsSource {
     pub(crate) configuration: Configuration,
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: LoadedSettings,
 }
 
 /// What this process inherits at startup.
@@ -64,7 +63,7 @@ pub(crate) struct Inheritance {
 }
 
 /// State that all components share.
-struct Shared {
+struct SharedComponents {
     service: Arc<Service>,
     stats: Arc<Stats>,
     storage: Arc<Storage>,
@@ -82,7 +81,7 @@ struct Shared {
 /// Runs until SIGTERM or SIGINT, or until another process serves in its place.
 pub(crate) async fn run(
     settings: &Settings,
-    origin: Origin,
+    origin: SettingsSource,
     Inheritance { sockets, predecessor }: Inheritance,
     log: Arc<RunningLog>,
 ) -> anyhow::Result<()> {
@@ -130,7 +129,8 @@ pub(crate) async fn run(
     let port = listeners.grpc.as_ref().and_then(|grpc| grpc.local_addr().ok()).map(|at| at.port());
     let node = mesh.as_ref().map(|mesh| mesh.name());
     let resource = Arc::new(otlp::resource(&settings.observability.otel.service, node, port));
-    let shared = Shared { service, stats, storage, mesh, resource, seed, port_access, health, log, rules };
+    let shared =
+        SharedComponents { service, stats, storage, mesh, resource, seed, port_access, health, log, rules };
     let exports = Exports::start(settings, &shared, trace_pipeline)?;
     serve(settings, origin, (listeners, predecessor), shared, (signals, exports)).await
 }

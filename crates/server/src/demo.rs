@@ -17,7 +17,7 @@ pub(crate) use rules::demo_rules;
 use scene::Scene;
 use std::io::IsTerminal;
 use std::time::Duration;
-use table::Table;
+use table::DemoTable;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The number of nodes.
@@ -27,7 +27,7 @@ const FOUND_WITHIN: Duration = Duration::from_secs(30);
 
 /// Parameters of the demonstration.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Demo {
+pub(crate) struct DemoOptions {
     /// Requests per second that may pass.
     pub(crate) limit: u32,
     /// Requests per second that are sent, to all nodes together.
@@ -37,7 +37,7 @@ pub(crate) struct Demo {
 }
 
 /// Runs the demonstration, and returns whether the limit held.
-pub(crate) async fn run(demo: Demo) -> anyhow::Result<bool> {
+pub(crate) async fn run(demo: DemoOptions) -> anyhow::Result<bool> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("listening for signals")?;
     // The terminal was closed. The nodes receive the signal too, and reload their rules.
@@ -70,8 +70,8 @@ fn certify(scene: &Scene) -> anyhow::Result<()> {
     std::fs::remove_dir_all(&folder).context("removing the CA")
 }
 
-async fn show(demo: Demo, scene: &Scene, nodes: &mut Vec<Child>) -> anyhow::Result<bool> {
-    let table = Table { limit: demo.limit, is_terminal: std::io::stdout().is_terminal() };
+async fn show(demo: DemoOptions, scene: &Scene, nodes: &mut Vec<Child>) -> anyhow::Result<bool> {
+    let table = DemoTable { limit: demo.limit, is_terminal: std::io::stdout().is_terminal() };
     table.begin(demo.rate)?;
     for index in 0..NODES {
         let first = nodes.first().map(|first: &Child| first.mesh);
@@ -84,7 +84,7 @@ async fn show(demo: Demo, scene: &Scene, nodes: &mut Vec<Child>) -> anyhow::Resu
         anyhow::Ok(())
     };
     tokio::time::timeout(FOUND_WITHIN, together).await.context("the nodes did not find each other")??;
-    Table::found(nodes)?;
+    DemoTable::found(nodes)?;
     let mut load = Load::start(nodes, demo.rate);
     let (mut is_held, mut shown) = (true, 0);
     while demo.seconds.is_none_or(|seconds| shown < seconds) {
@@ -99,7 +99,7 @@ async fn show(demo: Demo, scene: &Scene, nodes: &mut Vec<Child>) -> anyhow::Resu
 }
 
 impl Second {
-    fn together(&self) -> load::Counted {
-        self.nodes.iter().fold(load::Counted::default(), load::Counted::plus)
+    fn together(&self) -> load::RequestCounts {
+        self.nodes.iter().fold(load::RequestCounts::default(), load::RequestCounts::plus)
     }
 }

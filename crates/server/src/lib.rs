@@ -8,6 +8,7 @@ mod demo;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod import;
+mod inherited_sockets;
 mod reload;
 mod settings;
 mod systemd;

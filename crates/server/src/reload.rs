@@ -10,7 +10,7 @@ pub(crate) use configuration::{ApplyRouting, Configuration, ConfigurationFile};
 use hivemind_admin::ReloadRequest;
 pub(crate) use keys::{KeyFiles, LOOKS_EVERY};
 pub(crate) use rules::{RuleFiles, accepted, refused};
-pub(crate) use tls::TlsFiles;
+pub(crate) use tls::ServerTlsFiles;
 
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use notify::event::{AccessKind, AccessMode};
@@ -27,7 +27,7 @@ const SETTLE: Duration = Duration::from_millis(50);
 const SETTLE_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Files that can be reloaded while requests are decided.
-pub(crate) trait Followed: Send + 'static {
+pub(crate) trait FollowedFiles: Send + 'static {
     /// The texts on disk, read once, so that the compared and the loaded text are the same.
     type Texts;
     /// Problems of the files.
@@ -64,31 +64,31 @@ enum Reason {
     Request(ReloadRequest),
 }
 
-impl<F: Followed> Follower<F> {
+impl<F: FollowedFiles> Follower<F> {
     /// Follows the files until the process ends.
     pub(crate) async fn run(mut self) {
-        let (tell, mut changes) = mpsc::channel(1);
-        let mut watcher = watch(&self.followed.paths(), &tell);
+        let (changed, mut changes) = mpsc::channel(1);
+        let mut watcher = watch(&self.followed.paths(), &changed);
         let mut net = tokio::time::interval(self.interval);
         net.tick().await; // The first tick completes immediately, and the files have just been loaded.
-        let mut seen = Seen { fingerprint: self.loaded, trouble: None };
+        let mut last_check = LastCheck { fingerprint: self.loaded, trouble: None };
         let mut reason = Reason::Change;
         loop {
             // Disks may be slow; other tasks of this thread must not wait for them.
-            let was_in_trouble = seen.trouble.is_some();
-            tokio::task::block_in_place(|| self.look(&mut seen, reason));
+            let was_in_trouble = last_check.trouble.is_some();
+            tokio::task::block_in_place(|| self.look(&mut last_check, reason));
             self.followed.passes(SystemClock.now());
             // A folder that was missing has been created again, and the old watch does not cover it.
-            if was_in_trouble && seen.trouble.is_none() {
+            if was_in_trouble && last_check.trouble.is_none() {
                 drop(watcher.take());
-                watcher = watch(&self.followed.paths(), &tell);
+                watcher = watch(&self.followed.paths(), &changed);
             }
             reason = tokio::select! {
                 Some(request) = self.requests.recv() => Reason::Request(request),
                 _ = net.tick() => {
                     // The same if it was missing only between two checks.
                     drop(watcher.take());
-                    watcher = watch(&self.followed.paths(), &tell);
+                    watcher = watch(&self.followed.paths(), &changed);
                     Reason::Change
                 }
                 Some(()) = changes.recv() => {
@@ -100,22 +100,22 @@ impl<F: Followed> Follower<F> {
     }
 
     /// Loads the files if they changed since the last check, or if a reload was requested.
-    fn look(&mut self, seen: &mut Seen, reason: Reason) {
+    fn look(&mut self, last_check: &mut LastCheck, reason: Reason) {
         let asked = !matches!(reason, Reason::Change);
         let outcome = match self.followed.read() {
-            Ok((fingerprint, _)) if !asked && Some(fingerprint) == seen.fingerprint => return,
+            Ok((fingerprint, _)) if !asked && Some(fingerprint) == last_check.fingerprint => return,
             Ok((fingerprint, texts)) => {
-                *seen = Seen { fingerprint: Some(fingerprint), trouble: None };
+                *last_check = LastCheck { fingerprint: Some(fingerprint), trouble: None };
                 self.followed.load(texts).inspect_err(|problems| self.followed.refuse(problems))
             }
             // Unreadable files may be readable at the next check, so the fingerprint is reset. The same
             // problem is reported once, not at each check.
             Err(problems) => {
                 let trouble = Some(problems.to_string());
-                if asked || seen.trouble != trouble {
+                if asked || last_check.trouble != trouble {
                     self.followed.refuse(&problems);
                 }
-                *seen = Seen { fingerprint: None, trouble };
+                *last_check = LastCheck { fingerprint: None, trouble };
                 Err(problems)
             }
         };
@@ -126,7 +126,7 @@ impl<F: Followed> Follower<F> {
 }
 
 /// Result of the last check.
-struct Seen {
+struct LastCheck {
     fingerprint: Option<u64>,
     /// Why the files could not be read.
     trouble: Option<String>,
@@ -143,7 +143,7 @@ fn watch(paths: &[PathBuf], changed: &mpsc::Sender<()>) -> Option<notify::Recomm
         return None;
     }
     let changed = changed.clone();
-    let tell = move |event: notify::Result<Event>| {
+    let notify = move |event: notify::Result<Event>| {
         if !event.is_ok_and(|event| is_reading(event.kind)) {
             let _ = changed.try_send(()); // A full channel means that a check is already pending.
         }
@@ -153,7 +153,7 @@ fn watch(paths: &[PathBuf], changed: &mpsc::Sender<()>) -> Option<notify::Recomm
         tracing::warn!(%error, %folder, "cannot watch the folder; changes are found at the reload interval");
     };
     let folders: BTreeSet<(&Path, bool)> = paths.iter().map(|path| folder_of(path)).collect();
-    let watcher = notify::recommended_watcher(tell);
+    let watcher = notify::recommended_watcher(notify);
     let mut watcher = watcher.map_err(|error| unwatched(Path::new(""), error)).ok()?;
     for (folder, is_deep) in folders {
         let depth = if is_deep { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };

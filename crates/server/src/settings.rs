@@ -25,7 +25,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) use server::Server;
+pub(crate) use server::ServerSection;
 
 /// Maximum size of a configuration file.
 pub(crate) const LARGEST_CONFIGURATION: u64 = 4 << 20;
@@ -37,7 +37,7 @@ pub(crate) const SECTIONS: [&str; 7] =
 /// All settings that have an effect in this version.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
-    pub(crate) server: Server,
+    pub(crate) server: ServerSection,
     pub(crate) rate_limiting: RateLimiting,
     pub(crate) storage: StorageSection,
     /// None if limits are not shared by a mesh.
@@ -50,7 +50,7 @@ pub(crate) struct Settings {
 
 /// Settings, with the warnings about their source.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedSettings {
     pub(crate) settings: Settings,
     pub(crate) warnings: Vec<Problem>,
     /// The configured values, to detect changes on reload.
@@ -70,7 +70,7 @@ pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
 pub(crate) fn load_settings(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
-) -> Result<Loaded, Problems> {
+) -> Result<LoadedSettings, Problems> {
     path.map_or_else(|| Ok(SettingsText::none()), SettingsText::read)?.load(env)
 }
 
@@ -107,7 +107,10 @@ impl SettingsText {
     }
 
     /// The settings of this text, overridden by `env`, or all problems.
-    pub(crate) fn load(&self, env: impl Iterator<Item = (String, String)>) -> Result<Loaded, Problems> {
+    pub(crate) fn load(
+        &self,
+        env: impl Iterator<Item = (String, String)>,
+    ) -> Result<LoadedSettings, Problems> {
         parse_settings(&self.source.name, &self.source.text, self.syntax, env)
     }
 
@@ -163,7 +166,7 @@ fn parse_settings(
     text: &str,
     syntax: Syntax,
     env: impl Iterator<Item = (String, String)>,
-) -> Result<Loaded, Problems> {
+) -> Result<LoadedSettings, Problems> {
     let file = Arc::new(SourceText { name: name.to_owned(), text: text.to_owned() });
     let (root, places, ignored) = tree(file, syntax, env)?;
     let mut reading = ConfigReader::new(&places);
@@ -173,7 +176,7 @@ fn parse_settings(
     let value_hashes = ValueHashes::of(&root);
     let fingerprint = fingerprint(text);
     if errors.is_empty() {
-        Ok(Loaded { settings, warnings, value_hashes, fingerprint })
+        Ok(LoadedSettings { settings, warnings, value_hashes, fingerprint })
     } else {
         Err(Problems(errors))
     }

@@ -19,7 +19,7 @@ pub struct Authority {
 
 /// The files of a certificate.
 #[derive(Clone, Debug)]
-pub struct Issued {
+pub struct IssuedFiles {
     pub cert: PathBuf,
     pub key: PathBuf,
 }
@@ -48,12 +48,12 @@ impl Authority {
     }
 
     /// A certificate for this machine, valid for servers and clients.
-    pub fn issue(&self, stem: &str) -> Issued {
+    pub fn issue(&self, stem: &str) -> IssuedFiles {
         self.issue_until(stem, 2_099)
     }
 
     /// A certificate whose validity ends with a year.
-    pub fn issue_until(&self, stem: &str, year: i32) -> Issued {
+    pub fn issue_until(&self, stem: &str, year: i32) -> IssuedFiles {
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
         let mut params = CertificateParams::new(names).unwrap();
         params.extended_key_usages =
@@ -63,7 +63,7 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let path = |ending: &str| self.folder.path().join(format!("{stem}.{ending}"));
-        let issued = Issued { cert: path("pem"), key: path("key") };
+        let issued = IssuedFiles { cert: path("pem"), key: path("key") };
         // The key first: a reader that loads the files between the two writes finds a pair that does not match
         // and keeps the old one.
         put(&issued.key, &key.serialize_pem());
@@ -72,7 +72,7 @@ impl Authority {
     }
 
     /// A TLS client configuration that trusts this CA and presents this certificate, if any.
-    pub fn client(&self, shows: Option<&Issued>) -> Arc<ClientConfig> {
+    pub fn client(&self, shows: Option<&IssuedFiles>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -80,7 +80,7 @@ impl Authority {
         let builder = builder.unwrap().with_root_certificates(roots);
         let mut config = match shows {
             None => builder.with_no_client_auth(),
-            Some(Issued { cert, key }) => {
+            Some(IssuedFiles { cert, key }) => {
                 let chain = vec![CertificateDer::from_pem_file(cert).unwrap()];
                 builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(key).unwrap()).unwrap()
             }

@@ -1,8 +1,10 @@
 //! File followers: rules, configuration, keys and certificates, reloaded while the service runs.
 
 use super::gateway::GatewayHandles;
-use super::{Origin, Shared};
-use crate::reload::{ApplyRouting, ConfigurationFile, Follower, KeyFiles, LOOKS_EVERY, RuleFiles, TlsFiles};
+use super::{SettingsSource, SharedComponents};
+use crate::reload::{
+    ApplyRouting, ConfigurationFile, Follower, KeyFiles, LOOKS_EVERY, RuleFiles, ServerTlsFiles,
+};
 use crate::settings::Settings;
 use hivemind_admin::{ReloadRequest, Reloads};
 use hivemind_gateway::Gateway;
@@ -14,8 +16,8 @@ use tokio::sync::mpsc;
 /// Follows all configured files until the process ends. Returns the handle that reloads them.
 pub(super) fn follow(
     settings: &Settings,
-    origin: Origin,
-    shared: &Shared,
+    origin: SettingsSource,
+    shared: &SharedComponents,
     gateway: Option<GatewayHandles>,
 ) -> Reloads {
     let mut reloads = Reloads::default();
@@ -39,7 +41,7 @@ pub(super) fn follow(
 
 fn follow_rules(
     settings: &Settings,
-    shared: &Shared,
+    shared: &SharedComponents,
     path: PathBuf,
     requests: mpsc::Receiver<ReloadRequest>,
 ) {
@@ -57,8 +59,8 @@ fn follow_rules(
 
 fn follow_configuration(
     settings: &Settings,
-    origin: Origin,
-    shared: &Shared,
+    origin: SettingsSource,
+    shared: &SharedComponents,
     gateway: Option<Arc<Gateway>>,
     requests: mpsc::Receiver<ReloadRequest>,
 ) {
@@ -89,13 +91,13 @@ fn follow_configuration(
 /// Follows certificates and the CAs of upstreams: also if there are none yet, because a reload may add some.
 fn follow_tls(
     settings: &Settings,
-    shared: &Shared,
+    shared: &SharedComponents,
     trust: Arc<TrustStores>,
     certificates: Option<Arc<ServerCertificates>>,
     requests: mpsc::Receiver<ReloadRequest>,
 ) {
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
-    let followed = TlsFiles::new(certificates, shared.port_access.ports(), trust, service, health);
+    let followed = ServerTlsFiles::new(certificates, shared.port_access.ports(), trust, service, health);
     // The files may have changed since they were loaded a moment ago, so the first look loads them again and reports
     // those that are invalid.
     let loaded = None;
@@ -104,7 +106,7 @@ fn follow_tls(
 }
 
 /// Follows keys and tokens, also if nothing else is checked that often.
-fn follow_keys(shared: &Shared, requests: mpsc::Receiver<ReloadRequest>) {
+fn follow_keys(shared: &SharedComponents, requests: mpsc::Receiver<ReloadRequest>) {
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
     let followed = KeyFiles::new(shared.port_access.access.clone(), service, health);
     tokio::spawn(Follower { followed, loaded: None, interval: LOOKS_EVERY, requests }.run());

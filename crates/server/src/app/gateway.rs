@@ -2,7 +2,7 @@
 
 mod certificates;
 
-use super::Shared;
+use super::SharedComponents;
 use super::limited_listener::LimitedListener;
 use super::listeners::Tcp;
 use super::shutdown::{AcceptGate, Shutdown};
@@ -112,7 +112,7 @@ pub(super) struct GatewayHandles {
 /// Starts the gateway, if one is configured.
 pub(super) async fn start(
     settings: &Settings,
-    shared: &Shared,
+    shared: &SharedComponents,
     listener: Option<LimitedListener<Tcp>>,
     redirect: Option<LimitedListener<Tcp>>,
     shutdown: &Shutdown,

@@ -6,7 +6,7 @@
 //! stops, and nothing has changed. So no connection is ever refused or reset. With `SO_REUSEPORT` each process would
 //! have its own queue, and closing it would reset the clients in it.
 
-use super::inherited::{InheritedSockets, Opener, SocketPurpose};
+use crate::inherited_sockets::{InheritedSockets, Opener, SocketPurpose};
 use anyhow::{Context, bail, ensure};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,

@@ -1,7 +1,7 @@
 //! Listening sockets of the service, all bound before anything is served.
 
-use super::inherited::{InheritedSockets, Opener, SocketPurpose};
 use super::limited_listener::LimitedListener;
+use crate::inherited_sockets::{InheritedSockets, Opener, SocketPurpose};
 use crate::settings::Settings;
 use anyhow::{Context, bail};
 use axum::serve::Listener;
@@ -81,7 +81,7 @@ impl Listeners {
         }
         if let [name, ..] = sockets.left().as_slice() {
             bail!(
-                "systemd passed a socket from_name `{name}`, but no setting uses it; remove it from the .socket unit, or \
+                "systemd passed a socket named `{name}`, but no setting uses it; remove it from the .socket unit, or \
                    configure it"
             );
         }

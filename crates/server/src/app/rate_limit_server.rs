@@ -1,6 +1,6 @@
 //! The rate limit service: worker threads, listeners and gRPC health.
 
-use super::Shared;
+use super::SharedComponents;
 use super::limited_listener::LimitedListener;
 use super::listeners::Tcp;
 use super::shutdown::{AcceptGate, Shutdown};
@@ -38,7 +38,7 @@ pub(super) struct RateLimitServer {
 /// Starts to answer calls on these sockets; returns `None` without a socket.
 pub(super) async fn start(
     settings: &Settings,
-    shared: &Shared,
+    shared: &SharedComponents,
     tcp: Option<LimitedListener<Tcp>>,
     unix: Option<LimitedListener<UnixListener>>,
     shutdown: &Shutdown,
@@ -102,7 +102,7 @@ fn routes(health: HealthServer<impl tonic_health::pb::health_server::Health>) ->
 
 async fn start_workers(
     settings: &Settings,
-    shared: &Shared,
+    shared: &SharedComponents,
     routes: &Routes,
     stopped: &watch::Receiver<bool>,
 ) -> anyhow::Result<(Arc<Workers<Socket>>, WorkerExit)> {

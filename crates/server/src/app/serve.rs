@@ -8,7 +8,7 @@ use super::shutdown::Shutdown;
 use super::signals::Signals;
 use super::telemetry::{self, Exports};
 use super::upgrade::{drain_after_takeover, notify_supervisor, prepare_handover, wait_for_stop};
-use super::{Origin, Shared, follow, gateway, http_server, rate_limit_server};
+use super::{SettingsSource, SharedComponents, follow, gateway, http_server, rate_limit_server};
 use crate::settings::Settings;
 use hivemind_admin as admin;
 use hivemind_admin::Reloads;
@@ -24,9 +24,9 @@ use tokio::task::JoinSet;
 /// Serves on all sockets until a signal or a successor, and then at most for the grace period.
 pub(super) async fn serve(
     settings: &Settings,
-    origin: Origin,
+    origin: SettingsSource,
     (mut listeners, predecessor): (Listeners, Option<Predecessor>),
-    shared: Shared,
+    shared: SharedComponents,
     (mut signals, exports): (Signals, Exports),
 ) -> anyhow::Result<()> {
     let shutdown = Shutdown::default();
@@ -99,7 +99,7 @@ fn room(settings: &Settings, listeners: &Listeners) -> Room {
 
 /// The state of the admin API.
 fn admin_of(
-    shared: &Shared,
+    shared: &SharedComponents,
     reloads: Reloads,
     gateway: Option<Arc<Gateway>>,
     (about, room): (About, Room),
@@ -131,7 +131,7 @@ fn renew(renewal: Renewal, shutdown: &Shutdown) {
 /// Serves the admin port, the admin socket and the metrics port.
 fn start_http_servers(
     settings: &Settings,
-    shared: Shared,
+    shared: SharedComponents,
     [admin_tcp, metrics_tcp]: [Option<LimitedListener<Tcp>>; 2],
     admin_uds: Option<LimitedListener<UnixListener>>,
     admin: &axum::Router,
@@ -139,7 +139,7 @@ fn start_http_servers(
     http_servers: &mut JoinSet<()>,
 ) -> anyhow::Result<()> {
     let metrics = telemetry::router(settings, &shared);
-    let Shared { service, port_access, .. } = shared;
+    let SharedComponents { service, port_access, .. } = shared;
     let refused = Arc::default();
     let guarded = |reach| {
         let (access, service, refused) =
@@ -174,7 +174,7 @@ fn start_http_servers(
     Ok(())
 }
 
-fn about(settings: &Settings, origin: &Origin) -> About {
+fn about(settings: &Settings, origin: &SettingsSource) -> About {
     let storage = match (&settings.mesh, &settings.storage.redis) {
         (Some(_), _) => "mesh",
         (None, Some(_)) => "redis",

@@ -27,7 +27,7 @@ pub(super) struct Signals {
 }
 
 /// Why the process stops.
-pub(super) enum StopReason {
+pub(super) enum ShutdownReason {
     Signal,
     /// Another process serves in its place.
     Successor(Successor),
@@ -50,7 +50,7 @@ impl Signals {
     }
 
     /// Returns when the process must stop. SIGUSR2 starts a successor.
-    pub(super) async fn wait_for_stop(&mut self, handover: Option<&Handover>) -> StopReason {
+    pub(super) async fn wait_for_stop(&mut self, handover: Option<&Handover>) -> ShutdownReason {
         let followed = async {
             match handover {
                 Some(handover) => handover.successor().await,
@@ -60,8 +60,8 @@ impl Signals {
         let mut followed = std::pin::pin!(followed);
         loop {
             tokio::select! {
-                () = terminated(&mut self.terminate, &mut self.interrupt) => return StopReason::Signal,
-                successor = &mut followed => return StopReason::Successor(successor),
+                () = terminated(&mut self.terminate, &mut self.interrupt) => return ShutdownReason::Signal,
+                successor = &mut followed => return ShutdownReason::Successor(successor),
                 _ = self.upgrade.recv() => start_successor(handover.is_some(), &self.program),
             }
         }

@@ -1,6 +1,6 @@
 //! Metrics and trace export: the Prometheus endpoint, and OTLP.
 
-use super::Shared;
+use super::SharedComponents;
 use super::traces::TracePipeline;
 use crate::settings::Settings;
 use anyhow::Context;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// The endpoint that Prometheus scrapes.
-pub(super) fn router(settings: &Settings, shared: &Shared) -> axum::Router {
+pub(super) fn router(settings: &Settings, shared: &SharedComponents) -> axum::Router {
     let Some(path) = &settings.observability.prometheus_path else { return axum::Router::new() };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     let instruments = instruments(shared);
@@ -25,7 +25,7 @@ pub(super) fn router(settings: &Settings, shared: &Shared) -> axum::Router {
     axum::Router::new().route(path.as_str(), get(page))
 }
 
-fn instruments(shared: &Shared) -> Instruments {
+fn instruments(shared: &SharedComponents) -> Instruments {
     let (storage, mesh) = (Arc::clone(&shared.storage), shared.mesh.clone());
     let backend = move || BackendMetrics {
         occupancy: storage.memory().occupancy(),
@@ -44,7 +44,7 @@ pub(super) struct Exports {
 impl Exports {
     pub(super) fn start(
         settings: &Settings,
-        shared: &Shared,
+        shared: &SharedComponents,
         trace_pipeline: Option<TracePipeline>,
     ) -> anyhow::Result<Self> {
         let (stop, stopped) = watch::channel(false);

@@ -1,6 +1,6 @@
 //! Trace pipeline: created before the first request, flushed after the last.
 
-use super::Shared;
+use super::SharedComponents;
 use crate::settings::Settings;
 use anyhow::Context;
 use hivemind_telemetry::Stats;
@@ -34,7 +34,7 @@ impl TracePipeline {
     }
 
     /// The exporter. In a mesh, the ticks of the mesh are traced from here on.
-    pub(super) fn exporter(self, shared: &Shared) -> Exporter {
+    pub(super) fn exporter(self, shared: &SharedComponents) -> Exporter {
         let Self { tracer, receiver, sender } = self;
         if let Some(mesh) = &shared.mesh {
             tokio::spawn(Arc::clone(mesh).keep_tracing(Arc::clone(&tracer)));

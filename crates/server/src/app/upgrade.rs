@@ -3,7 +3,7 @@
 use super::handover::{Handover, Successor};
 use super::listeners::Listeners;
 use super::shutdown::Shutdown;
-use super::signals::{self, Signals, StopReason};
+use super::signals::{self, ShutdownReason, Signals};
 use crate::settings::Settings;
 use crate::systemd::Supervisor;
 use anyhow::Context;
@@ -64,8 +64,8 @@ pub(super) async fn wait_for_stop(
 ) -> Option<u32> {
     loop {
         match signals.wait_for_stop(handover).await {
-            StopReason::Signal => return None,
-            StopReason::Successor(successor) => {
+            ShutdownReason::Signal => return None,
+            ShutdownReason::Successor(successor) => {
                 let process = successor.process;
                 if yield_to(supervisor, successor).await {
                     return Some(process);

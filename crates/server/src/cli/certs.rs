@@ -35,18 +35,18 @@ A node follows these files: to renew a certificate, create it again with --force
 See docs/guide/mesh.md.")]
 pub(super) struct Certs {
     #[command(subcommand)]
-    what: What,
+    what: CertsCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
-    Ca(Ca),
-    Node(Node),
+enum CertsCommand {
+    Ca(CaArgs),
+    Node(NodeArgs),
 }
 
 /// Create a private CA: ca.crt, which every node needs, and ca.key, which signs certificates
 #[derive(Args)]
-struct Ca {
+struct CaArgs {
     /// The folder to write to; it is created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -62,7 +62,7 @@ struct Ca {
 
 /// Create a node's certificate: node.crt and node.key, and a copy of ca.crt
 #[derive(Args)]
-struct Node {
+struct NodeArgs {
     /// The folder with ca.crt and ca.key
     #[arg(long, value_name = "DIR")]
     ca: PathBuf,
@@ -110,13 +110,13 @@ fn days(text: &str) -> Result<Days, String> {
 impl Certs {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         match &self.what {
-            What::Ca(ca) => ca.run(),
-            What::Node(node) => node.run(),
+            CertsCommand::Ca(ca) => ca.run(),
+            CertsCommand::Node(node) => node.run(),
         }
     }
 }
 
-impl Ca {
+impl CaArgs {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let term = Term { now: SystemClock.now(), days: self.days.0 };
         CertificateAuthority::make(&self.out, term, self.force)?;
@@ -134,7 +134,7 @@ impl Ca {
     }
 }
 
-impl Node {
+impl NodeArgs {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let now = SystemClock.now();
         let authority = CertificateAuthority::open(&self.ca, now)?;

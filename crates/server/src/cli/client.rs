@@ -1,20 +1,20 @@
 //! Admin API client: one request and its response over TCP, TLS or a Unix socket, bounded in time and size.
 
-mod answer;
-mod place;
-mod question;
+mod endpoint;
+mod request;
+mod response;
 
-pub(super) use answer::Answer;
-pub(super) use question::{Question, encoded};
+pub(super) use request::{AdminRequest, encoded};
+pub(super) use response::AdminResponse;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use bytes::Bytes;
+use endpoint::AdminEndpoint;
 use hivemind_tls as tls;
 use http::{HeaderValue, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use place::Place;
 use rustls::pki_types::ServerName;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -32,61 +32,64 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 const LARGEST_TOKEN_FILE: u64 = 64 << 10;
 
 /// A token file, and whether the token may be sent unencrypted.
-pub(super) struct Token {
+pub(super) struct TokenFile {
     pub(super) file: PathBuf,
     pub(super) may_be_seen: bool,
 }
 
 /// A client of one service's admin port.
-pub(super) struct Client {
-    place: Place,
+pub(super) struct AdminClient {
+    endpoint: AdminEndpoint,
     url: String,
     token: Option<HeaderValue>,
     tls: Option<TlsConnector>,
 }
 
-impl Client {
+impl AdminClient {
     /// Connects to `http://host:port`, `https://host:port` or `unix:PATH`. Over TLS the certificate is verified with
     /// the CAs of a file, or the system's.
-    pub(super) fn at_url(url: &str, token: Option<&Token>, ca: Option<&Path>) -> anyhow::Result<Self> {
-        let place = Place::parse(url)?;
-        let is_tls = matches!(place, Place::Tcp { is_tls: true, .. });
+    pub(super) fn at_url(url: &str, token: Option<&TokenFile>, ca: Option<&Path>) -> anyhow::Result<Self> {
+        let endpoint = AdminEndpoint::parse(url)?;
+        let is_tls = matches!(endpoint, AdminEndpoint::Tcp { is_tls: true, .. });
         ensure!(is_tls || ca.is_none(), "--ca needs an https URL, and `{url}` is not one");
         let tls = is_tls.then(|| tls::client_with_ca(ca)).transpose().context("--ca")?;
-        let is_safe = place.is_private() || token.is_none_or(|token| token.may_be_seen);
+        let is_safe = endpoint.is_private() || token.is_none_or(|token| token.may_be_seen);
         ensure!(
             is_safe,
             "the token would be sent to {url} unencrypted; use https, or allow it with --insecure"
         );
         let token = token.map(|token| bearer(&token.file)).transpose()?;
-        Ok(Self { place, url: url.to_owned(), token, tls: tls.map(TlsConnector::from) })
+        Ok(Self { endpoint, url: url.to_owned(), token, tls: tls.map(TlsConnector::from) })
     }
 
     /// Connects to an address; with a certificate file over TLS, and then exactly that certificate is accepted.
     pub(super) fn at(address: SocketAddr, certificate: Option<&Path>) -> anyhow::Result<Self> {
         let tls = certificate.map(tls::client_with_pinned_certificate).transpose()?.map(TlsConnector::from);
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let place =
-            Place::Tcp { host: address.ip().to_string(), port: address.port(), is_tls: tls.is_some() };
-        Ok(Self { place, url: format!("{scheme}://{address}"), token: None, tls })
+        let endpoint = AdminEndpoint::Tcp {
+            host: address.ip().to_string(),
+            port: address.port(),
+            is_tls: tls.is_some(),
+        };
+        Ok(Self { endpoint, url: format!("{scheme}://{address}"), token: None, tls })
     }
 
     pub(super) fn at_socket(path: &Path) -> Self {
         let url = format!("unix:{}", path.display());
-        Self { place: Place::Socket(path.to_owned()), url, token: None, tls: None }
+        Self { endpoint: AdminEndpoint::Socket(path.to_owned()), url, token: None, tls: None }
     }
 
     pub(super) fn url(&self) -> &str {
         &self.url
     }
 
-    pub(super) async fn ask(&self, question: &Question) -> anyhow::Result<Answer> {
+    pub(super) async fn ask(&self, question: &AdminRequest) -> anyhow::Result<AdminResponse> {
         let asked = tokio::time::timeout(ANSWERED_WITHIN, self.exchange(question)).await;
         let url = &self.url;
         asked.map_err(|_| anyhow!("{url} did not answer within {} s", ANSWERED_WITHIN.as_secs()))?
     }
 
-    async fn exchange(&self, question: &Question) -> anyhow::Result<Answer> {
+    async fn exchange(&self, question: &AdminRequest) -> anyhow::Result<AdminResponse> {
         let url = &self.url;
         let unreachable = |error: std::io::Error| {
             let remedy = match error.kind() {
@@ -98,12 +101,12 @@ impl Client {
             };
             anyhow!("cannot reach {url} ({error}): {remedy}")
         };
-        match &self.place {
-            Place::Socket(path) => {
+        match &self.endpoint {
+            AdminEndpoint::Socket(path) => {
                 let stream = UnixStream::connect(path).await.map_err(unreachable)?;
                 self.send(stream, "localhost", question).await
             }
-            Place::Tcp { host, port, .. } => {
+            AdminEndpoint::Tcp { host, port, .. } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
                 let shown =
                     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
@@ -122,8 +125,8 @@ impl Client {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         host: &str,
-        question: &Question,
-    ) -> anyhow::Result<Answer> {
+        question: &AdminRequest,
+    ) -> anyhow::Result<AdminResponse> {
         let not_http = || format!("{} is not an HTTP service; check the port in --url", self.url);
         let (mut requests, connection) =
             http1::handshake(TokioIo::new(stream)).await.with_context(not_http)?;
@@ -146,7 +149,7 @@ impl Client {
         let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
         let body = body.map_err(|error| anyhow!("incomplete response: {error}"))?.to_bytes();
         driver.abort();
-        Ok(Answer { status, text: String::from_utf8_lossy(&body).into_owned() })
+        Ok(AdminResponse { status, text: String::from_utf8_lossy(&body).into_owned() })
     }
 }
 

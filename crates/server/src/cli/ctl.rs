@@ -6,18 +6,18 @@ mod config;
 mod decisions;
 mod explain;
 mod key;
+mod key_selection;
 mod keys;
 mod limits;
 mod log;
-mod paged;
+mod page_args;
 mod peers;
 mod reload;
 mod rules;
 mod table;
 mod version;
-mod who;
 
-use crate::cli::client::{Answer, Client, Question, Token};
+use crate::cli::client::{AdminClient, AdminRequest, AdminResponse, TokenFile};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -71,27 +71,27 @@ pub(super) struct Ctl {
     json: bool,
 
     #[command(subcommand)]
-    command: Command,
+    command: CtlCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    Keys(keys::Keys),
-    Key(key::Key),
-    Blocks(blocks::Blocks),
+enum CtlCommand {
+    Keys(keys::KeysArgs),
+    Key(key::KeyArgs),
+    Blocks(blocks::BlocksArgs),
     Decisions(decisions::Decisions),
-    Rules(rules::Rules),
-    Limits(limits::Limits),
-    Explain(explain::Explain),
-    Peers(peers::Peers),
+    Rules(rules::RulesArgs),
+    Limits(limits::LimitsArgs),
+    Explain(explain::CtlExplainArgs),
+    Peers(peers::PeersArgs),
     Config(config::Config),
     Reload(reload::Reload),
-    Log(log::Log),
+    Log(log::LogArgs),
     Version(version::Version),
 }
 
-impl Command {
-    fn question(&self) -> anyhow::Result<Question> {
+impl CtlCommand {
+    fn question(&self) -> anyhow::Result<AdminRequest> {
         match self {
             Self::Keys(keys) => Ok(keys.question()),
             Self::Key(key) => key.question(),
@@ -101,10 +101,10 @@ impl Command {
             Self::Limits(limits) => Ok(limits.question()),
             Self::Explain(explain) => explain.question(),
             Self::Peers(peers) => Ok(peers.question()),
-            Self::Config(_) => Ok(Question::get("/api/v1/config")),
-            Self::Reload(_) => Ok(Question::post("/api/v1/reload", None)),
+            Self::Config(_) => Ok(AdminRequest::get("/api/v1/config")),
+            Self::Reload(_) => Ok(AdminRequest::post("/api/v1/reload", None)),
             Self::Log(log) => Ok(log.question()),
-            Self::Version(_) => Ok(Question::get("/api/v1/version")),
+            Self::Version(_) => Ok(AdminRequest::get("/api/v1/version")),
         }
     }
 
@@ -140,18 +140,18 @@ impl Ctl {
         let usual = || variable("HIVEMIND_URL").unwrap_or_else(|| USUAL_URL.to_owned());
         let urls = if self.url.is_empty() { vec![usual()] } else { self.url.clone() };
         let token = self.token_file.clone().or_else(|| variable("HIVEMIND_TOKEN_FILE").map(PathBuf::from));
-        let token = token.map(|file| Token { file, may_be_seen: self.insecure });
+        let token = token.map(|file| TokenFile { file, may_be_seen: self.insecure });
         // All URLs are checked before the first request: an invalid one stops the command for all.
         let clients = urls.iter().map(|url| {
-            let client = Client::at_url(url, token.as_ref(), self.ca.as_deref());
-            self.told_in_json(url, client)
+            let client = AdminClient::at_url(url, token.as_ref(), self.ca.as_deref());
+            self.with_json_error(url, client)
         });
-        let clients = clients.collect::<anyhow::Result<Vec<Client>>>()?;
+        let clients = clients.collect::<anyhow::Result<Vec<AdminClient>>>()?;
         let question = self.command.question()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         if let [client] = clients.as_slice() {
             let printed = runtime.block_on(client.ask(&question)).and_then(|answer| self.print(&answer));
-            return self.told_in_json(client.url(), printed);
+            return self.with_json_error(client.url(), printed);
         }
         let mut is_good = true;
         for client in &clients {
@@ -162,14 +162,14 @@ impl Ctl {
     }
 
     /// With `--json`, an error is printed as JSON too.
-    fn told_in_json<T>(&self, url: &str, asked: anyhow::Result<T>) -> anyhow::Result<T> {
+    fn with_json_error<T>(&self, url: &str, asked: anyhow::Result<T>) -> anyhow::Result<T> {
         if let (Err(error), true) = (&asked, self.json) {
             write(&(not_answered(url, error, None).to_string() + "\n"))?;
         }
         asked
     }
 
-    fn print(&self, answer: &Answer) -> anyhow::Result<ExitCode> {
+    fn print(&self, answer: &AdminResponse) -> anyhow::Result<ExitCode> {
         if self.json {
             // An HTML or text page is not the requested JSON: fail instead of printing it.
             if !answer.is_json() {
@@ -185,8 +185,8 @@ impl Ctl {
     }
 
     /// Prints the response of one of several services under its URL. Returns whether the command took effect there.
-    fn print_one_of_several(&self, url: &str, answer: anyhow::Result<Answer>) -> anyhow::Result<bool> {
-        let problem = answer.as_ref().ok().and_then(Answer::problem);
+    fn print_one_of_several(&self, url: &str, answer: anyhow::Result<AdminResponse>) -> anyhow::Result<bool> {
+        let problem = answer.as_ref().ok().and_then(AdminResponse::problem);
         let body = answer.and_then(|answer| answer.body());
         let is_done = body.as_ref().is_ok_and(|body| self.command.is_done(body));
         let line = match (&body, self.json) {

@@ -7,14 +7,14 @@ use std::process::ExitCode;
 
 /// Run a demonstration that needs no setup
 #[derive(Args)]
-pub(super) struct Demo {
+pub(super) struct DemoArgs {
     #[command(subcommand)]
-    what: What,
+    what: DemoCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
-    Mesh(Mesh),
+enum DemoCommand {
+    Mesh(MeshArgs),
 }
 
 /// Three nodes that share one limit, shown in this terminal per node and second
@@ -27,7 +27,7 @@ Starts three nodes of this program on free ports with temporary certificates, se
 requests than the limit, and shows how many passed. Ctrl-C stops the nodes and removes all files.
 The exit status is 0 if the limit held, 1 if it did not.
 To run your own mesh: hivemind certs --help")]
-struct Mesh {
+struct MeshArgs {
     /// Requests per second that may pass, at all nodes together
     #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = at_most::<100_000>)]
     limit: NonZeroU32,
@@ -48,10 +48,10 @@ fn at_most<const MOST: u32>(text: &str) -> Result<NonZeroU32, String> {
         .ok_or_else(|| format!("write a whole number from 1 to {MOST}"))
 }
 
-impl Demo {
+impl DemoArgs {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        let What::Mesh(mesh) = &self.what;
-        let demo = demo::Demo {
+        let DemoCommand::Mesh(mesh) = &self.what;
+        let demo = demo::DemoOptions {
             limit: mesh.limit.get(),
             rate: mesh.rate.get(),
             seconds: mesh.seconds.map(NonZeroU32::get),

@@ -16,7 +16,7 @@ use std::process::ExitCode;
   hivemind explain --rules rules/ --domain shop plan=gold user=ada
 
 An entry is key=value; the value may contain `=`, and may be empty.")]
-pub(super) struct Explain {
+pub(super) struct ExplainArgs {
     /// Rules: a file, or a folder [default: the built-in demo rules]
     #[arg(long, value_name = "PATH")]
     rules: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub(super) struct Explain {
     merge_domains: bool,
 }
 
-impl Explain {
+impl ExplainArgs {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let loaded = match &self.rules {
             Some(path) => load_rules(path, self.merge_domains)?,

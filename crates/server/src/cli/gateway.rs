@@ -1,7 +1,7 @@
 //! `hivemind gateway`: the gateway in front of one app, configured by flags.
 
-use super::rate::Rate;
-use crate::app::Origin;
+use super::rate::RateArg;
+use crate::app::SettingsSource;
 use crate::reload::Configuration;
 use clap::Args;
 use hivemind_gateway::settings::UpstreamUrl;
@@ -28,14 +28,14 @@ Only --listen is opened, so the gateway can run next to a `hivemind serve`; --ad
 with health (/healthz, /readyz) and reload. With --config everything in the file applies except the
 gRPC port; flags override the file, and a changed file is reloaded. SIGTERM and SIGINT stop the
 gateway within server.shutdown_grace.")]
-pub(super) struct Gateway {
+pub(super) struct GatewayArgs {
     /// The app: http:// or https:// with host and port; repeat it to balance the load over several
     #[arg(long, value_name = "URL", value_parser = upstream)]
     upstream: Vec<UpstreamUrl>,
 
     /// Requests that each client may send: 10/s, 600/m, 5/h or 100/d [default: 100/m]
     #[arg(long, value_name = "RATE")]
-    limit: Option<Rate>,
+    limit: Option<RateArg>,
 
     /// Requests that a client may send at once [default: the number in --limit]
     #[arg(long, value_name = "NUMBER")]
@@ -58,7 +58,7 @@ pub(super) struct Gateway {
     take_over: bool,
 }
 
-impl Gateway {
+impl GatewayArgs {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         if self.upstream.is_empty() && self.config.is_none() {
             anyhow::bail!("no app to protect; name it, as in --upstream http://127.0.0.1:3000");
@@ -77,7 +77,7 @@ impl Gateway {
         if settings.gateway.is_none() {
             anyhow::bail!("the configuration has no `gateway`; add one, or name your app with --upstream");
         }
-        super::serve::run(&settings, Origin { configuration, loaded }, self.take_over)
+        super::serve::run(&settings, SettingsSource { configuration, loaded }, self.take_over)
     }
 
     /// The flags as environment variables of the configuration.
@@ -88,7 +88,7 @@ impl Gateway {
             settings
                 .push(("GATEWAY__SERVICES", format!("[{{id: app, upstream: [{}]}}]", upstreams.join(", "))));
         }
-        if let Some(Rate { requests, window }) = self.limit {
+        if let Some(RateArg { requests, window }) = self.limit {
             settings.push(("GATEWAY__PLATFORM__REQUESTS", requests.to_string()));
             settings.push(("GATEWAY__PLATFORM__WINDOW", format!("{}s", window.as_secs())));
         }

@@ -1,6 +1,6 @@
 //! `hivemind health`: the health of a running service, for containers without curl.
 
-use super::client::{Client, Question};
+use super::client::{AdminClient, AdminRequest};
 use crate::reload::Configuration;
 use crate::settings::Settings;
 use anyhow::{Context, bail};
@@ -22,7 +22,7 @@ use std::time::Duration;
 Without --ready the command requests /healthz, which succeeds while the process serves: use it to
 decide on restarts. With --ready it requests /readyz, which succeeds while the service should
 receive traffic. For container probes: HEALTHCHECK CMD [\"/usr/bin/hivemind\", \"health\"].")]
-pub(super) struct Health {
+pub(super) struct HealthArgs {
     /// The service: http://host:port, https://host:port or unix:PATH
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     url: Option<String>,
@@ -44,17 +44,17 @@ pub(super) struct Health {
     timeout: Duration,
 }
 
-impl Health {
+impl HealthArgs {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let service = if let Some(url) = &self.url {
-            Client::at_url(url, None, self.ca.as_deref())?
+            AdminClient::at_url(url, None, self.ca.as_deref())?
         } else {
             let configuration = Configuration { path: self.config.clone(), over: Vec::new() };
             configured(&configuration.load()?.settings)?
         };
         let path = if self.ready { "/readyz" } else { "/healthz" };
         let place = format!("{}{path}", service.url().trim_end_matches('/'));
-        let question = Question::get(path).in_words();
+        let question = AdminRequest::get(path).in_words();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let asked =
             runtime.block_on(async { tokio::time::timeout(self.timeout, service.ask(&question)).await });
@@ -74,13 +74,13 @@ impl Health {
 }
 
 /// The client for a service with these settings on this machine.
-fn configured(settings: &Settings) -> anyhow::Result<Client> {
+fn configured(settings: &Settings) -> anyhow::Result<AdminClient> {
     let (server, tls) = (&settings.server, &settings.security.admin_tls);
     // This command has no client certificate.
     let asks_for_more = tls.as_ref().is_some_and(|files| files.client_ca.is_some());
     match (server.admin.filter(|at| at.port() != 0), &server.admin_uds) {
-        (None, Some(path)) => Ok(Client::at_socket(path)),
-        (Some(_), Some(path)) if asks_for_more => Ok(Client::at_socket(path)),
+        (None, Some(path)) => Ok(AdminClient::at_socket(path)),
+        (Some(_), Some(path)) if asks_for_more => Ok(AdminClient::at_socket(path)),
         (Some(_), None) if asks_for_more => bail!(
             "the admin port requires client certificates (`security.admin.tls.client_ca`), and this command has none; \
              set `server.admin_uds` to check health there"
@@ -91,7 +91,7 @@ fn configured(settings: &Settings) -> anyhow::Result<Client> {
                 IpAddr::V6(ip) if ip.is_unspecified() => at.set_ip(Ipv6Addr::LOCALHOST.into()),
                 _ => {}
             }
-            Client::at(at, tls.as_ref().map(|files| files.certificate.cert.as_path()))
+            AdminClient::at(at, tls.as_ref().map(|files| files.certificate.cert.as_path()))
         }
         (None, None) => bail!(
             "the configuration has neither a fixed admin port nor `server.admin_uds`; set one of them, or use --url"

@@ -14,13 +14,13 @@ const BEGINS: &str = "hm_";
 
 /// Create API keys for `security.api_keys_file`
 #[derive(Args)]
-pub(super) struct Keys {
+pub(super) struct ApiKeysArgs {
     #[command(subcommand)]
-    command: Command,
+    command: ApiKeysCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum ApiKeysCommand {
     New(New),
 }
 
@@ -46,9 +46,9 @@ struct New {
     admin: bool,
 }
 
-impl Keys {
+impl ApiKeysArgs {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let Command::New(New { name, domain: mut domains, admin }) = self.command;
+        let ApiKeysCommand::New(New { name, domain: mut domains, admin }) = self.command;
         ensure!(is_name(&name), "--name is 1 to 64 letters, digits, `.`, `_` and `-`");
         let is_domain = |domain: &String| !domain.trim().is_empty() && !domain.contains([',', '\n']);
         ensure!(

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 /// A number of requests per time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rate {
+pub(super) struct RateArg {
     pub(super) requests: NonZeroU32,
     pub(super) window: Duration,
 }
 
-impl FromStr for Rate {
+impl FromStr for RateArg {
     type Err = String;
 
     /// Parses `10/s`, `600/m`, `5/h`, `100/d`; nginx's `10r/s` is accepted too.
@@ -33,7 +33,7 @@ impl FromStr for Rate {
 
 #[cfg(test)]
 mod tests {
-    use super::Rate;
+    use super::RateArg;
 
     #[test]
     fn rate_parses_as_number_and_unit() {
@@ -50,7 +50,7 @@ mod tests {
             ("10/x", None),
             ("4294967296/s", None),
         ] {
-            let rate = text.parse().ok().map(|rate: Rate| (rate.requests.get(), rate.window.as_secs()));
+            let rate = text.parse().ok().map(|rate: RateArg| (rate.requests.get(), rate.window.as_secs()));
             assert_eq!(rate, expected, "{text}");
         }
     }

@@ -43,7 +43,7 @@ the same."#;
 
 Exits with 0 even if requests were refused; with 1 if the rules are invalid, a file cannot be read,
 or a line is malformed and --malformed is stop.")]
-pub(super) struct Replay {
+pub(super) struct ReplayArgs {
     /// Rules: a file, or a folder of .yaml and .yml files [default: the demo rules]
     #[arg(long, value_name = "PATH")]
     rules: Option<PathBuf>,
@@ -66,8 +66,8 @@ pub(super) struct Replay {
     demo: bool,
 
     /// The format of a line
-    #[arg(long, value_enum, default_value_t = Format::Json)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = LineFormat::Json)]
+    format: LineFormat,
 
     /// With --format combined: the domain. Required if the rules have several
     #[arg(long, value_name = "NAME")]
@@ -87,8 +87,8 @@ pub(super) struct Replay {
     malformed: OnMalformed,
 
     /// Which limits record a refused request, like `rate_limiting.on_refusal` of the service
-    #[arg(long, value_enum, default_value_t = Refusal::Refusing)]
-    on_refusal: Refusal,
+    #[arg(long, value_enum, default_value_t = OnRefusalArg::Refusing)]
+    on_refusal: OnRefusalArg,
 
     /// The maximum number of keys to keep; above it, new keys share buckets
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
@@ -96,7 +96,7 @@ pub(super) struct Replay {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum LineFormat {
     /// JSON lines as described above
     Json,
     /// An access log of nginx or Apache, in the combined format
@@ -111,7 +111,7 @@ enum OnMalformed {
 
 /// The values of `rate_limiting.on_refusal`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Refusal {
+enum OnRefusalArg {
     /// The limits that refused record it, the others do not
     #[value(name = "count_refusing")]
     Refusing,
@@ -123,17 +123,17 @@ enum Refusal {
     None,
 }
 
-impl From<Refusal> for OnRefusal {
-    fn from(refusal: Refusal) -> Self {
+impl From<OnRefusalArg> for OnRefusal {
+    fn from(refusal: OnRefusalArg) -> Self {
         match refusal {
-            Refusal::Refusing => Self::CountRefusing,
-            Refusal::All => Self::CountAll,
-            Refusal::None => Self::CountNone,
+            OnRefusalArg::Refusing => Self::CountRefusing,
+            OnRefusalArg::All => Self::CountAll,
+            OnRefusalArg::None => Self::CountNone,
         }
     }
 }
 
-impl Replay {
+impl ReplayArgs {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let rules = self.load(self.rules.as_deref())?;
         let reader = self.reader(&rules)?;
@@ -195,9 +195,9 @@ impl Replay {
         Ok(loaded.ruleset.rules)
     }
 
-    fn reader(&self, rules: &Rules) -> anyhow::Result<Reader> {
-        if self.format == Format::Json {
-            return Ok(Reader::Json);
+    fn reader(&self, rules: &Rules) -> anyhow::Result<LineReader> {
+        if self.format == LineFormat::Json {
+            return Ok(LineReader::Json);
         }
         let domains: Vec<&str> = rules.domains().collect();
         let domain = match (&self.domain, domains.as_slice()) {
@@ -207,7 +207,7 @@ impl Replay {
                 bail!("the rules have {} domains; choose one with --domain", several.len())
             }
         };
-        Ok(Reader::Combined(AccessLogReader::new(domain, &self.entries)?))
+        Ok(LineReader::Combined(AccessLogReader::new(domain, &self.entries)?))
     }
 
     fn input(&self) -> anyhow::Result<Box<dyn BufRead>> {
@@ -268,12 +268,12 @@ impl Course {
     }
 }
 
-enum Reader {
+enum LineReader {
     Json,
     Combined(AccessLogReader),
 }
 
-impl Reader {
+impl LineReader {
     fn read<'a>(&'a self, line: &'a str) -> Result<RecordedRequest<'a>, hivemind_engine::replay::LineError> {
         match self {
             Self::Json => RecordedRequest::from_json(line),
@@ -288,14 +288,17 @@ fn write_decision(
     taken: &ReplayDecision,
 ) -> io::Result<()> {
     #[derive(serde::Serialize)]
-    struct Line {
+    struct DecisionLine {
         t_ms: u64,
         allow: bool,
         remaining: Option<u64>,
         retry_after_ms: Option<u64>,
     }
     let &ReplayDecision { allow, remaining, retry_after_ms } = taken;
-    serde_json::to_writer(&mut *output, &Line { t_ms: recorded.t_ms, allow, remaining, retry_after_ms })
-        .map_err(io::Error::from)?;
+    serde_json::to_writer(
+        &mut *output,
+        &DecisionLine { t_ms: recorded.t_ms, allow, remaining, retry_after_ms },
+    )
+    .map_err(io::Error::from)?;
     output.write_all(b"\n")
 }

@@ -1,6 +1,6 @@
 //! `hivemind serve`: runs every configured component.
 
-use crate::app::{self, Inheritance, Origin};
+use crate::app::{self, Inheritance, SettingsSource};
 use crate::reload::Configuration;
 use crate::settings::Settings;
 use crate::systemd;
@@ -59,7 +59,7 @@ impl Serve {
         if self.end_with_stdin {
             std::thread::Builder::new().name("stdin".to_owned()).spawn(end_with_stdin)?;
         }
-        run(&settings, Origin { configuration, loaded }, self.take_over)
+        run(&settings, SettingsSource { configuration, loaded }, self.take_over)
     }
 }
 
@@ -97,7 +97,7 @@ fn inheritance(settings: &Settings, take_over: bool) -> anyhow::Result<Inheritan
 }
 
 /// Runs the configured components until a signal stops them.
-pub(super) fn run(settings: &Settings, origin: Origin, take_over: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn run(settings: &Settings, origin: SettingsSource, take_over: bool) -> anyhow::Result<ExitCode> {
     // The gateway writes refusals to its own access log; each is logged once.
     let log = logging::start(&settings.observability.log, settings.gateway.is_none());
     for warning in &origin.loaded.warnings {

@@ -49,12 +49,12 @@ impl Caller {
 
 /// Counts of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct RequestCounts {
     pub(super) asked: u64,
     pub(super) passed: u64,
 }
 
-impl Counted {
+impl RequestCounts {
     pub(super) fn plus(self, other: &Self) -> Self {
         Self { asked: self.asked + other.asked, passed: self.passed + other.passed }
     }
@@ -64,13 +64,13 @@ impl Counted {
 #[derive(Clone, Debug)]
 pub(super) struct Second {
     pub(super) at: Timestamp,
-    pub(super) nodes: Vec<Counted>,
+    pub(super) nodes: Vec<RequestCounts>,
 }
 
 /// The running load.
 pub(super) struct Load {
     heard: mpsc::Receiver<(usize, u64, bool)>,
-    seconds: BTreeMap<u64, Vec<Counted>>,
+    seconds: BTreeMap<u64, Vec<RequestCounts>>,
     /// The first whole second that is not reported yet.
     next: u64,
     nodes: usize,
@@ -98,7 +98,8 @@ impl Load {
                 heard = self.heard.recv() => heard?,
                 _ = self.callers.join_next() => return None,
             };
-            let counted = self.seconds.entry(second).or_insert_with(|| vec![Counted::default(); self.nodes]);
+            let counted =
+                self.seconds.entry(second).or_insert_with(|| vec![RequestCounts::default(); self.nodes]);
             if let Some(counted) = counted.get_mut(node) {
                 counted.asked += 1;
                 counted.passed += u64::from(passed);

@@ -1,15 +1,15 @@
 //! Output of the demonstration: on a terminal a table that is redrawn each second, elsewhere one line per second.
 
 use super::child::Child;
-use super::load::{Counted, Second};
+use super::load::{RequestCounts, Second};
 use std::io::{self, Write};
 
-pub(super) struct Table {
+pub(super) struct DemoTable {
     pub(super) limit: u32,
     pub(super) is_terminal: bool,
 }
 
-impl Table {
+impl DemoTable {
     pub(super) fn begin(&self, rate: u32) -> io::Result<()> {
         let mut out = io::stdout().lock();
         writeln!(
@@ -44,7 +44,7 @@ impl Table {
         out.flush()
     }
 
-    fn verdict(&self, together: Counted) -> &'static str {
+    fn verdict(&self, together: RequestCounts) -> &'static str {
         if together.passed <= u64::from(self.limit) { "held" } else { "EXCEEDED" }
     }
 
@@ -55,7 +55,7 @@ impl Table {
         let row = |[name, asked, passed, refused]: [&str; 4]| {
             format!("\x1b[2K{name:<12}{asked:>8}{passed:>8}{refused:>9}\n")
         };
-        let counted = |name: &str, counted: Counted| {
+        let counted = |name: &str, counted: RequestCounts| {
             let [asked, passed, refused] = numbers(counted);
             row([name, &asked, &passed, &refused])
         };
@@ -80,7 +80,7 @@ impl Table {
     }
 }
 
-fn numbers(counted: Counted) -> [String; 3] {
+fn numbers(counted: RequestCounts) -> [String; 3] {
     [counted.asked, counted.passed, counted.asked.saturating_sub(counted.passed)]
         .map(|number| number.to_string())
 }

@@ -22,19 +22,19 @@ mod upstream;
 mod yaml;
 mod zone;
 
-pub(crate) use report::{Note, Place};
+pub(crate) use report::{FilePosition, ImportNote};
 
-use report::Report;
-use section::Section;
+use report::ImportReport;
+use section::GatewaySection;
 use std::path::Path;
 
 /// The result of an import.
 #[derive(Debug)]
-pub(crate) struct Imported {
+pub(crate) struct ImportedConfiguration {
     /// A configuration with a `gateway` section.
     pub(crate) yaml: String,
     /// Directives that were not converted, or not exactly, in file order.
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<ImportNote>,
     /// Whether a limit, TLS or an access restriction was lost: the result protects less than nginx did.
     pub(crate) is_weaker: bool,
 }
@@ -43,21 +43,21 @@ pub(crate) struct Imported {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ImportError {
     #[error("{place}: {cause}; {remedy}")]
-    Broken { place: Place, cause: String, remedy: &'static str },
+    Broken { place: FilePosition, cause: String, remedy: &'static str },
     #[error(
         "no `location` with a `proxy_pass` found that could become a service; name the file that contains your `server` blocks"
     )]
-    Nothing { notes: Vec<Note> },
+    Nothing { notes: Vec<ImportNote> },
 }
 
 /// Imports an nginx configuration with all included files.
-pub(crate) fn import(path: &Path) -> Result<Imported, ImportError> {
+pub(crate) fn import(path: &Path) -> Result<ImportedConfiguration, ImportError> {
     let directives = tree::read(path)?;
-    let mut report = Report::default();
-    let section = Section::of(&directives, &mut report);
+    let mut report = ImportReport::default();
+    let section = GatewaySection::of(&directives, &mut report);
     let (notes, is_weaker) = report.in_order();
     if section.services.is_empty() {
         return Err(ImportError::Nothing { notes });
     }
-    Ok(Imported { yaml: yaml::write(&section, &notes), notes, is_weaker })
+    Ok(ImportedConfiguration { yaml: yaml::write(&section, &notes), notes, is_weaker })
 }

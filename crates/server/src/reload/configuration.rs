@@ -1,7 +1,7 @@
 //! Reload of the configuration: which settings change at runtime, and which need a restart.
 
-use super::Followed;
-use crate::settings::Loaded;
+use super::FollowedFiles;
+use crate::settings::LoadedSettings;
 use crate::settings::Settings;
 use crate::settings::SettingsText;
 use crate::settings::environment;
@@ -26,7 +26,7 @@ pub(crate) struct Configuration {
 
 impl Configuration {
     /// Reads and validates all settings, or returns all problems.
-    pub(crate) fn load(&self) -> Result<Loaded, Problems> {
+    pub(crate) fn load(&self) -> Result<LoadedSettings, Problems> {
         self.read()?.load(self.variables())
     }
 
@@ -52,7 +52,7 @@ pub(crate) type ApplyRouting = Box<dyn Fn(&Routing) -> Result<(), GatewayError> 
 pub(crate) struct ConfigurationFile {
     pub(crate) configuration: Configuration,
     /// The configuration at startup; still active for settings that need a restart.
-    pub(crate) started: Loaded,
+    pub(crate) started: LoadedSettings,
     /// The values at the last successful load.
     pub(crate) seen: ValueHashes,
     pub(crate) log: Arc<RunningLog>,
@@ -64,7 +64,7 @@ pub(crate) struct ConfigurationFile {
 
 impl ConfigurationFile {
     /// The keys that changed since startup and need a restart.
-    fn needing_restart(&self, loaded: &Loaded) -> Vec<String> {
+    fn needing_restart(&self, loaded: &LoadedSettings) -> Vec<String> {
         if without_followed(&loaded.settings) == without_followed(&self.started.settings) {
             return Vec::new();
         }
@@ -77,7 +77,7 @@ impl ConfigurationFile {
     }
 }
 
-impl Followed for ConfigurationFile {
+impl FollowedFiles for ConfigurationFile {
     type Texts = SettingsText;
     type Trouble = Problems;
 

@@ -2,7 +2,7 @@
 //! file system events. A change is loaded when two successive reads are equal, so that a partially written file never
 //! becomes active.
 
-use super::Followed;
+use super::FollowedFiles;
 use hivemind_engine::health::Health;
 use hivemind_engine::service::Service;
 use hivemind_tls::access::{Access, AccessError};
@@ -47,9 +47,9 @@ impl Looks {
 
 /// Invalid files, one line each. Their previous contents stay active.
 #[derive(Debug)]
-pub(crate) struct Unusable(Vec<AccessError>);
+pub(crate) struct InvalidKeyFiles(Vec<AccessError>);
 
-impl fmt::Display for Unusable {
+impl fmt::Display for InvalidKeyFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&lines.join("\n"))
@@ -61,22 +61,22 @@ impl KeyFiles {
         Self { access, service, health, looks: Looks::default() }
     }
 
-    fn tell(&self, lines: Vec<String>, errors: usize) {
+    fn update_health(&self, lines: Vec<String>, errors: usize) {
         self.service.stats().access.file_errors.store(errors as u64, Ordering::Relaxed);
         self.health.set_key_problems(lines);
     }
 }
 
-impl Followed for KeyFiles {
+impl FollowedFiles for KeyFiles {
     type Texts = ();
-    type Trouble = Unusable;
+    type Trouble = InvalidKeyFiles;
 
     /// None: the files are read at a short interval.
     fn paths(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    fn read(&self) -> Result<(u64, ()), Unusable> {
+    fn read(&self) -> Result<(u64, ()), InvalidKeyFiles> {
         let mut hasher = DefaultHasher::new();
         if let Some(keys) = &self.access.keys {
             keys.fingerprint(&mut hasher);
@@ -87,7 +87,7 @@ impl Followed for KeyFiles {
         Ok((self.looks.settled(hasher.finish()), ()))
     }
 
-    fn load(&mut self, (): ()) -> Result<Vec<String>, Unusable> {
+    fn load(&mut self, (): ()) -> Result<Vec<String>, InvalidKeyFiles> {
         let (mut notes, mut refused, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
         let mut of = |what: &str, loaded: Result<usize, AccessError>, warned: Vec<String>| {
             match loaded {
@@ -109,14 +109,14 @@ impl Followed for KeyFiles {
             tracing::warn!("{warning}");
         }
         if refused.is_empty() {
-            self.tell(warnings, 0);
+            self.update_health(warnings, 0);
             return Ok(notes);
         }
-        Err(Unusable(refused))
+        Err(InvalidKeyFiles(refused))
     }
 
-    fn refuse(&mut self, unusable: &Unusable) {
-        self.tell(unusable.0.iter().map(ToString::to_string).collect(), unusable.0.len());
+    fn refuse(&mut self, unusable: &InvalidKeyFiles) {
+        self.update_health(unusable.0.iter().map(ToString::to_string).collect(), unusable.0.len());
         for error in &unusable.0 {
             tracing::error!("invalid key file; its previous contents stay active: {error}");
         }

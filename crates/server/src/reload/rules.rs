@@ -1,6 +1,6 @@
 //! Reload of the rules of the rate limit service.
 
-use super::Followed;
+use super::FollowedFiles;
 use hivemind_config::problem::Problems;
 use hivemind_engine::health::Health;
 use hivemind_engine::mesh::RunningMesh;
@@ -21,7 +21,7 @@ pub(crate) struct RuleFiles {
     pub(crate) health: Arc<Health>,
 }
 
-impl Followed for RuleFiles {
+impl FollowedFiles for RuleFiles {
     type Texts = RuleTexts;
     type Trouble = Problems;
 

@@ -1,6 +1,6 @@
 //! Reload of certificates, and of the CAs for upstreams and callers.
 
-use super::Followed;
+use super::FollowedFiles;
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use hivemind_engine::health::Health;
 use hivemind_engine::service::Service;
@@ -17,7 +17,7 @@ use std::time::Duration;
 const REMINDED_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
 /// All TLS files.
-pub(crate) struct TlsFiles {
+pub(crate) struct ServerTlsFiles {
     /// The server certificates of the gateway and of all ports.
     certificates: Vec<Arc<ServerCertificates>>,
     ports: Vec<Arc<PortTls>>,
@@ -31,16 +31,16 @@ pub(crate) struct TlsFiles {
 
 /// Invalid files, one line each. Their previous contents stay active; other files are reloaded.
 #[derive(Debug)]
-pub(crate) struct Unusable(Vec<TlsError>);
+pub(crate) struct InvalidTlsFiles(Vec<TlsError>);
 
-impl fmt::Display for Unusable {
+impl fmt::Display for InvalidTlsFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&lines.join("\n"))
     }
 }
 
-impl TlsFiles {
+impl ServerTlsFiles {
     pub(crate) fn new(
         of_gateway: Option<Arc<ServerCertificates>>,
         ports: Vec<Arc<PortTls>>,
@@ -53,7 +53,7 @@ impl TlsFiles {
         let (trouble, reminders) = (Vec::new(), Reminders::default());
         let files = Self { certificates, ports, trust, service, health, trouble, reminders };
         // Metrics and health must be set before the first request; the first check runs later.
-        files.tell(SystemClock.now());
+        files.update_health(SystemClock.now());
         files
     }
 
@@ -71,7 +71,7 @@ impl TlsFiles {
     }
 
     /// Updates metrics and health.
-    fn tell(&self, now: Timestamp) {
+    fn update_health(&self, now: Timestamp) {
         let mut lines = self.trouble.clone();
         let stats = self.service.stats();
         stats.certificate_errors.store(lines.len() as u64, Ordering::Relaxed);
@@ -85,9 +85,9 @@ impl TlsFiles {
     }
 }
 
-impl Followed for TlsFiles {
+impl FollowedFiles for ServerTlsFiles {
     type Texts = ();
-    type Trouble = Unusable;
+    type Trouble = InvalidTlsFiles;
 
     fn paths(&self) -> Vec<PathBuf> {
         let shown = self.certificates.iter().flat_map(|certificates| certificates.paths());
@@ -97,11 +97,11 @@ impl Followed for TlsFiles {
 
     /// Loading reads the files again. A file that changes in between is loaded in its new state, and
     /// again at the next check.
-    fn read(&self) -> Result<(u64, ()), Unusable> {
+    fn read(&self) -> Result<(u64, ()), InvalidTlsFiles> {
         Ok((self.fingerprint(), ()))
     }
 
-    fn load(&mut self, (): ()) -> Result<Vec<String>, Unusable> {
+    fn load(&mut self, (): ()) -> Result<Vec<String>, InvalidTlsFiles> {
         let now = SystemClock.now();
         let (mut changed, mut changed_cas, mut refused) = (0, 0, Vec::new());
         for renewal in self.certificates.iter().map(|certificates| certificates.reload(now)) {
@@ -124,12 +124,12 @@ impl Followed for TlsFiles {
         if refused.is_empty() {
             return Ok(vec![format!("changed: {changed} certificates, {changed_cas} CA files")]);
         }
-        Err(Unusable(refused))
+        Err(InvalidTlsFiles(refused))
     }
 
-    fn refuse(&mut self, unusable: &Unusable) {
+    fn refuse(&mut self, unusable: &InvalidTlsFiles) {
         self.trouble = unusable.0.iter().map(ToString::to_string).collect();
-        self.tell(SystemClock.now());
+        self.update_health(SystemClock.now());
         for error in &unusable.0 {
             tracing::error!("invalid TLS file; its previous contents, if any, stay active: {error}");
         }
@@ -140,7 +140,7 @@ impl Followed for TlsFiles {
         for warning in self.reminders.due(warnings, now) {
             tracing::warn!("{warning}");
         }
-        self.tell(now);
+        self.update_health(now);
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Listeners, connection limits and shutdown. With port 0 the kernel chooses one; none: the listener is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Server {
+pub(crate) struct ServerSection {
     pub(crate) grpc: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
@@ -22,7 +22,7 @@ pub(crate) struct Server {
     pub(crate) calls: Calls,
 }
 
-impl Server {
+impl ServerSection {
     /// The listeners by their configuration keys.
     pub(super) fn listeners(&self) -> Vec<(&'static str, SocketAddr)> {
         let all = [("grpc_port", self.grpc), ("admin_port", self.admin), ("metrics_port", self.metrics)];
@@ -56,7 +56,7 @@ const MOST_CONNECTIONS: usize = 1_000_000;
 const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 
 /// `older_metrics_port` is the deprecated `observability.prometheus.port`.
-pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>) -> Server {
+pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>) -> ServerSection {
     let host = section.read("host", &IP).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let mut address = |host_key: &str, port_key: &str, default: u16| {
         let host = section.read(host_key, &IP).unwrap_or(host);
@@ -79,13 +79,14 @@ pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>
     }
     let shutdown_grace = section.read("shutdown_grace", &DURATION).unwrap_or(Duration::from_secs(10));
     let calls = calls(&mut section);
-    let server = Server { grpc, admin, metrics, grpc_uds, admin_uds, handover_socket, shutdown_grace, calls };
+    let server =
+        ServerSection { grpc, admin, metrics, grpc_uds, admin_uds, handover_socket, shutdown_grace, calls };
     check_ports(&mut section, &server);
     server
 }
 
 /// Two listeners cannot have one port.
-fn check_ports(section: &mut Section<'_, '_>, server: &Server) {
+fn check_ports(section: &mut Section<'_, '_>, server: &ServerSection) {
     let listeners = server.listeners();
     for (index, (key, address)) in listeners.iter().enumerate() {
         let earlier = listeners.iter().take(index).find(|(_, earlier)| clash(*earlier, *address));

@@ -11,7 +11,7 @@ mod page;
 mod properties;
 mod storage;
 
-use super::{Loaded, Problems, Settings, load_settings, parse_settings};
+use super::{LoadedSettings, Problems, Settings, load_settings, parse_settings};
 use hivemind_config::source_map::Syntax;
 use hivemind_core::store::OnRefusal;
 use hivemind_engine::storage::OnError;
@@ -76,15 +76,15 @@ fn no_variables() -> std::iter::Empty<(String, String)> {
     std::iter::empty()
 }
 
-fn yaml(text: &str) -> Result<Loaded, Problems> {
+fn yaml(text: &str) -> Result<LoadedSettings, Problems> {
     parse_settings("hivemind.yaml", text, Syntax::Yaml, no_variables())
 }
 
-fn toml(text: &str) -> Result<Loaded, Problems> {
+fn toml(text: &str) -> Result<LoadedSettings, Problems> {
     parse_settings("hivemind.toml", text, Syntax::Toml, no_variables())
 }
 
-fn with_variables(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, Problems> {
+fn with_variables(text: &str, variables: &[(&str, &str)]) -> Result<LoadedSettings, Problems> {
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     parse_settings("hivemind.yaml", text, Syntax::Yaml, variables)
 }
@@ -93,7 +93,7 @@ fn defaults() -> Settings {
     load_settings(None, no_variables()).unwrap().settings
 }
 
-fn warnings(loaded: &Loaded) -> Vec<String> {
+fn warnings(loaded: &LoadedSettings) -> Vec<String> {
     loaded.warnings.iter().map(ToString::to_string).collect()
 }
 

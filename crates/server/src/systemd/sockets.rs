@@ -1,6 +1,6 @@
 //! Socket activation: listening sockets of a systemd `.socket` unit, by their names.
 
-use crate::app::{InheritedSocket, InheritedSockets, SocketPurpose};
+use crate::inherited_sockets::{InheritedSocket, InheritedSockets, SocketPurpose};
 use anyhow::{Context, bail};
 use listenfd::ListenFd;
 use std::env;
@@ -33,7 +33,7 @@ pub(crate) fn sockets() -> anyhow::Result<InheritedSockets> {
         if let Some(socket) = socket
             && sockets.add(purpose, socket).is_some()
         {
-            bail!("systemd passed two sockets from_name `{name}`; only one is possible");
+            bail!("systemd passed two sockets named `{name}`; only one is possible");
         }
     }
     Ok(sockets)

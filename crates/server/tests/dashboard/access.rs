@@ -60,7 +60,7 @@ async fn token_is_requested_and_kept_only_in_script_memory() {
 
 // Seen failing on: a form for a token where none is set.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn anonymous_visitor_without_token_sees_instructions() {
+async fn anonymous_client_without_token_sees_instructions() {
     let open = Setup::rules(RULES).with("server.admin_host", "0.0.0.0").start().await;
     let host = format!("127.0.0.1:{}", open.admin.port());
     let mut page = Dashboard::with(&host, "").await;

@@ -27,7 +27,7 @@ async fn request_in_flight_is_answered_before_shutdown() {
         // Idle connections are closed at once, and new ones are not accepted.
         idle.closed().await;
         let refused = async { while TcpStream::connect(gateway.listen).await.is_ok() {} };
-        hivemind_testkit::within("a closed door", refused).await;
+        hivemind_testkit::within("the closed listener", refused).await;
         busy.send("half").await;
         assert_eq!(server.bytes(4).await, b"half");
         server.send(OK).await;

@@ -48,15 +48,15 @@ async fn descriptor_exhaustion_is_logged_once_and_recovers() {
     let most = open_files(&gateway) + 4;
     let limit = format!("--nofile={most}:{most}");
     crate::harness::run("prlimit", &["--pid", &gateway.id().to_string(), &limit]).await;
-    let mut crowd = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..20 {
         let mut wire = gateway.connect().await;
         wire.send(request("GET", "/", &[("connection", "keep-alive")], "")).await;
-        crowd.push(wire);
+        connections.push(wire);
     }
     let warning = gateway.log.next("cannot accept connections").await;
     assert!(warning.contains("LimitNOFILE"), "{warning}");
-    drop(crowd);
+    drop(connections);
     gateway.until("/", "there are descriptors again", |answer| answer.code() == 200).await;
     gateway.signal("TERM").await;
     gateway.ended().await;

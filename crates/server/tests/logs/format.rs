@@ -50,7 +50,10 @@ async fn log_is_text_on_a_terminal_json_otherwise_never_colored() {
         assert_eq!(message.starts_with('{'), is_json, "{format}, terminal {is_terminal}: {message}");
         if is_json {
             let entry = line(message.trim());
-            assert_eq!((&entry["level"], &entry["target"]), (&"WARN".into(), &"hivemind::app::doors".into()));
+            assert_eq!(
+                (&entry["level"], &entry["target"]),
+                (&"WARN".into(), &"hivemind::app::port_access".into())
+            );
             let time = entry["timestamp"].as_str().unwrap();
             assert!(time.len() > 20 && time.ends_with('Z'), "{time}");
             assert!(entry["fields"]["message"].is_string());

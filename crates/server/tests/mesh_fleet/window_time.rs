@@ -19,7 +19,7 @@ pub(crate) async fn until(moment: Timestamp) {
     }
 }
 
-/// Polls until a condition is true, seldom enough not to disturb measurements.
+/// Polls until a condition is true, rarely enough not to disturb measurements.
 pub(crate) async fn until_true(mut condition: impl AsyncFnMut() -> bool) {
     let mut ticks = tokio::time::interval(Duration::from_millis(20));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -52,7 +52,7 @@ async fn unready_service_is_healthy_but_not_ready() {
 
 #[tokio::test]
 async fn health_address_comes_from_the_configuration() {
-    // A Unix socket if there is no port; a configured port; TLS with a certificate for another name.
+    // A Unix socket without a port; a configured port; TLS with a certificate for another name.
     let port = crate::process::free_port();
     let tls = format!(
         "server: {{grpc_port: 0, admin_port: {port}, metrics_port: 0, admin_host: 0.0.0.0}}\n\

@@ -176,9 +176,9 @@ async fn once(gateway: &HttpTarget) -> Result<bool, String> {
 }
 
 /// Requests on one connection until a response closes it.
-async fn keep_alive(door: &HttpTarget, counts: &Counts, client: usize) {
+async fn keep_alive(target: &HttpTarget, counts: &Counts, client: usize) {
     while counts.is_running() {
-        let mut stream = match door.open("http/1.1").await {
+        let mut stream = match target.open("http/1.1").await {
             Ok(stream) => BufReader::new(stream),
             Err(error) => {
                 counts.count(client, Err(error));
@@ -186,7 +186,7 @@ async fn keep_alive(door: &HttpTarget, counts: &Counts, client: usize) {
             }
         };
         while counts.is_running() {
-            let result = timeout(DEADLINE, exchange(&mut stream, door, "")).await;
+            let result = timeout(DEADLINE, exchange(&mut stream, target, "")).await;
             let result = result.unwrap_or_else(|_| Err("no answer".to_owned()));
             let is_kept = matches!(result, Ok(true));
             counts.count(client, result.map(drop));
@@ -198,10 +198,10 @@ async fn keep_alive(door: &HttpTarget, counts: &Counts, client: usize) {
 }
 
 /// Requests as streams of one HTTP/2 connection until its GOAWAY.
-async fn streams(door: &HttpTarget, counts: &Counts, client: usize) {
+async fn streams(target: &HttpTarget, counts: &Counts, client: usize) {
     while counts.is_running() {
         let opened = async {
-            let (sender, connection) = h2::client::handshake(door.open("h2").await?).await.map_err(text)?;
+            let (sender, connection) = h2::client::handshake(target.open("h2").await?).await.map_err(text)?;
             tokio::spawn(connection);
             Ok(sender)
         };
@@ -214,7 +214,7 @@ async fn streams(door: &HttpTarget, counts: &Counts, client: usize) {
             }
         };
         while counts.is_running() {
-            let result = timeout(DEADLINE, stream(&mut sender, door)).await;
+            let result = timeout(DEADLINE, stream(&mut sender, target)).await;
             match result.unwrap_or_else(|_| Err("no answer".to_owned())) {
                 Ok(true) => counts.count(client, Ok(())),
                 Ok(false) => break,
@@ -230,7 +230,7 @@ async fn streams(door: &HttpTarget, counts: &Counts, client: usize) {
 /// One request; false if it was not sent because the connection accepts no more.
 pub(crate) async fn stream(
     sender: &mut h2::client::SendRequest<bytes::Bytes>,
-    door: &HttpTarget,
+    target: &HttpTarget,
 ) -> Result<bool, String> {
     let is_farewell = |error: &h2::Error| error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
     let mut ready = match sender.clone().ready().await {
@@ -238,12 +238,12 @@ pub(crate) async fn stream(
         ready => ready.map_err(text)?,
     };
     let request =
-        http::Request::builder().method(door.method).uri(format!("https://{}{}", door.name, door.path));
+        http::Request::builder().method(target.method).uri(format!("https://{}{}", target.name, target.path));
     let (response, mut sent) = match ready.send_request(request.body(()).map_err(text)?, false) {
         Err(error) if is_farewell(&error) => return Ok(false),
         sent => sent.map_err(text)?,
     };
-    sent.send_data(door.body.into(), true).map_err(text)?;
+    sent.send_data(target.body.into(), true).map_err(text)?;
     let response = response.await.map_err(text)?;
     if response.status() != 200 {
         return Err(format!("answered with {}", response.status()));
@@ -258,10 +258,10 @@ pub(crate) async fn stream(
 /// One request; returns whether the connection is kept open.
 pub(crate) async fn exchange(
     stream: &mut BufReader<Box<dyn Stream>>,
-    door: &HttpTarget,
+    target: &HttpTarget,
     headers: &str,
 ) -> Result<bool, String> {
-    let HttpTarget { name, method, path, body, .. } = door;
+    let HttpTarget { name, method, path, body, .. } = target;
     let length = body.len();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nhost: {name}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"

@@ -83,7 +83,7 @@ async fn abstract_notify_socket_gets_ready_and_watchdog_messages() {
 
 // Seen failing on: a status sent at every load, also if unchanged.
 #[tokio::test]
-async fn foreign_watchdog_is_ignored_and_lost_socket_is_harmless() {
+async fn foreign_watchdog_and_lost_socket_are_ignored() {
     let folder = Folder::with(CONFIGURATION);
     folder.write("rules.yaml", RULES);
     let path = folder.file("notify.sock");

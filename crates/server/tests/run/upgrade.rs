@@ -160,20 +160,20 @@ async fn stopping_process_announces_close_on_open_connections() {
     let mut waiting = TcpStream::connect(service.at("gateway")).await.unwrap();
     waiting.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     let (pending, _) = within("its request", listener.accept()).await.unwrap();
-    let doors = [HttpTarget::of_json(service.at("admin")), HttpTarget::of_metrics(service.at("metrics"))];
+    let targets = [HttpTarget::of_json(service.at("admin")), HttpTarget::of_metrics(service.at("metrics"))];
     let mut kept = Vec::new();
-    for door in doors {
-        let mut stream = BufReader::new(door.open("http/1.1").await.unwrap());
-        assert_eq!(exchange(&mut stream, &door, "").await, Ok(true));
-        kept.push((stream, door));
+    for target in targets {
+        let mut stream = BufReader::new(target.open("http/1.1").await.unwrap());
+        assert_eq!(exchange(&mut stream, &target, "").await, Ok(true));
+        kept.push((stream, target));
     }
     let json = HttpTarget::of_json(service.at("admin"));
     let mut streams = json.open_for_streams().await.unwrap();
     assert_eq!(stream(&mut streams, &json).await, Ok(true));
     service.signal("TERM").await;
     service.log.next("stopping").await;
-    for (stream, door) in &mut kept {
-        assert_eq!(within("an answer", exchange(stream, door, "")).await, Ok(false));
+    for (stream, target) in &mut kept {
+        assert_eq!(within("an answer", exchange(stream, target, "")).await, Ok(false));
     }
     // HTTP/2 announces it with a GOAWAY, which may arrive after the next response.
     let farewell = async { while stream(&mut streams, &json).await.unwrap() {} };
@@ -185,9 +185,9 @@ async fn stopping_process_announces_close_on_open_connections() {
 /// A client that acts as a successor and has received the sockets.
 async fn successor(folder: &Folder) -> UnixStream {
     let mut stream = UnixStream::connect(folder.file("handover.sock")).await.unwrap();
-    let mut greeting = [0; 1_024];
-    let length = within("a greeting", stream.read(&mut greeting)).await.unwrap();
-    assert!(greeting[..length].starts_with(b"hivemind-handover-1 "), "{:?}", &greeting[..length]);
+    let mut hello = [0; 1_024];
+    let length = within("the first message", stream.read(&mut hello)).await.unwrap();
+    assert!(hello[..length].starts_with(b"hivemind-handover-1 "), "{:?}", &hello[..length]);
     stream
 }
 

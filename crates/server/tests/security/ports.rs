@@ -1,7 +1,7 @@
 //! TLS on each port, tested with openssl and curl.
 
 use crate::RULES;
-use hivemind_testkit::authority::{Authority, Issued};
+use hivemind_testkit::authority::{Authority, IssuedFiles};
 use hivemind_testkit::client::{ProgramOutput, curl, curl_call, openssl};
 use hivemind_testkit::{Server, Setup};
 use std::path::Path;
@@ -14,7 +14,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// A service with TLS on all ports, and with a CA for client certificates.
-fn with_tls(certificate: &Issued, client_ca: Option<&Path>) -> Setup {
+fn with_tls(certificate: &IssuedFiles, client_ca: Option<&Path>) -> Setup {
     SECTIONS.iter().fold(Setup::rules(RULES), |setup, section| {
         let setup = setup.with(&format!("{section}.cert"), text(&certificate.cert));
         let setup = setup.with(&format!("{section}.key"), text(&certificate.key));
@@ -57,7 +57,7 @@ async fn mutual_tls_ports_serve_only_clients_of_their_ca() {
     let (client, stranger, expired) =
         (ours.issue("client"), theirs.issue("client"), ours.issue_until("expired", 2_020));
     let with_certificate =
-        |issued: &Issued| ["--cert", text(&issued.cert), "--key", text(&issued.key)].map(str::to_owned);
+        |issued: &IssuedFiles| ["--cert", text(&issued.cert), "--key", text(&issued.key)].map(str::to_owned);
     let with = |ca: &Path, with_certificate: &[String]| {
         let arguments = ["--cacert".to_owned(), text(ca).to_owned()].into_iter();
         arguments.chain(with_certificate.iter().cloned()).collect::<Vec<_>>()

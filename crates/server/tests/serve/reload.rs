@@ -122,7 +122,7 @@ async fn reload_interval_finds_changes_without_events() {
 
 #[tokio::test]
 async fn changed_limit_keeps_its_counter() {
-    // Seen failing on: `InForce::new` with new statistics in place of `stats.of`.
+    // Seen failing on: `ActiveRules::new` with new statistics in place of `stats.of`.
     let mut server = Server::with_rules(&rules(5)).await;
     for _ in 0..3 {
         server.ask("d", "k=x").await;

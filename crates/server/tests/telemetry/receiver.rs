@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use hivemind_testkit::authority::{Authority, Issued};
+use hivemind_testkit::authority::{Authority, IssuedFiles};
 use hivemind_testkit::within;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -67,7 +67,7 @@ impl Receiver {
 
     /// A receiver with TLS, for `localhost`.
     pub(crate) async fn with_tls(authority: &Authority) -> Self {
-        let Issued { cert, key } = authority.issue("receiver");
+        let IssuedFiles { cert, key } = authority.issue("receiver");
         let chain = vec![CertificateDer::from_pem_file(cert).unwrap()];
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

@@ -1,26 +1,26 @@
 //! `hivemind ctl blocks`: the blocked keys.
 
-use super::paged::{Paged, with_next};
-use super::table::{Table, each, marked, moment, text};
-use crate::cli::client::Question;
+use super::page_args::{PageArgs, with_next};
+use super::table::{TextTable, each, marked, moment, text};
+use crate::cli::client::AdminRequest;
 use clap::Args;
 use serde_json::Value;
 
 /// List the blocked keys and when each block ends
 #[derive(Args)]
-pub(super) struct Blocks {
+pub(super) struct BlocksArgs {
     #[command(flatten)]
-    page: Paged,
+    page: PageArgs,
 }
 
-impl Blocks {
-    pub(super) fn question(&self) -> Question {
-        self.page.of(Question::get("/api/v1/blocks"))
+impl BlocksArgs {
+    pub(super) fn question(&self) -> AdminRequest {
+        self.page.of(AdminRequest::get("/api/v1/blocks"))
     }
 }
 
 pub(super) fn shown(body: &Value) -> String {
-    let mut table = Table::new(&["until", "domain", "key", "by"]);
+    let mut table = TextTable::new(&["until", "domain", "key", "by"]);
     for block in each(body, "items") {
         table.row([
             moment(block, "until_ms"),

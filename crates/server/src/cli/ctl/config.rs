@@ -1,6 +1,6 @@
 //! `hivemind ctl config`: the state of the loaded files, and what is wrong with them.
 
-use super::table::{Table, each, moment, plain, text};
+use super::table::{TextTable, each, moment, plain, text};
 use clap::Args;
 use hivemind_tls::escape::escape_lines;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(super) struct Config {}
 
 pub(super) fn shown(body: &Value) -> String {
-    let mut table = Table::new(&["part", "state", "reason"]);
+    let mut table = TextTable::new(&["part", "state", "reason"]);
     for (name, part) in body.get("components").and_then(Value::as_object).into_iter().flatten() {
         let reason = text(part, "reason");
         table.row([name.clone(), text(part, "state"), reason.lines().next().unwrap_or_default().to_owned()]);

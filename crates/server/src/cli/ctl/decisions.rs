@@ -1,8 +1,8 @@
 //! `hivemind ctl decisions`: the most recent decisions.
 
-use super::paged::{Paged, with_next};
-use super::table::{Table, each, is_display_hash, marked, moment, text};
-use crate::cli::client::Question;
+use super::page_args::{PageArgs, with_next};
+use super::table::{TextTable, each, is_display_hash, marked, moment, text};
+use crate::cli::client::AdminRequest;
 use clap::Args;
 use hivemind_telemetry::hash_value;
 use serde_json::Value;
@@ -32,13 +32,13 @@ pub(super) struct Decisions {
     value: Option<String>,
 
     #[command(flatten)]
-    page: Paged,
+    page: PageArgs,
 }
 
 impl Decisions {
-    pub(super) fn question(&self) -> Question {
+    pub(super) fn question(&self) -> AdminRequest {
         let outcome = self.denied.then_some("denied").or_else(|| self.allowed.then_some("allowed"));
-        let question = Question::get("/api/v1/decisions").with("outcome", outcome);
+        let question = AdminRequest::get("/api/v1/decisions").with("outcome", outcome);
         let question = question.with("domain", self.domain.as_deref()).with("key", self.key.as_deref());
         let value = self
             .value
@@ -49,7 +49,8 @@ impl Decisions {
 }
 
 pub(super) fn shown(body: &Value) -> String {
-    let mut table = Table::new(&["time", "by", "outcome", "domain", "descriptor", "hits#", "left#", "rule#"]);
+    let mut table =
+        TextTable::new(&["time", "by", "outcome", "domain", "descriptor", "hits#", "left#", "rule#"]);
     for decision in each(body, "items") {
         let [frontend, outcome, domain] = ["door", "outcome", "domain"].map(|name| text(decision, name));
         // The response does not say which descriptor was truncated: all are marked.

@@ -1,23 +1,23 @@
 //! `hivemind ctl explain`: which active rule matches a descriptor, and why.
 
+use super::key_selection::KeySelection;
 use super::table::{moment, text};
-use super::who::Who;
-use crate::cli::client::Question;
+use crate::cli::client::AdminRequest;
 use clap::Args;
 use hivemind_tls::escape::escape_lines;
 use serde_json::Value;
 
 /// Explain which active rule matches a descriptor, and why
 #[derive(Args)]
-pub(super) struct Explain {
+pub(super) struct CtlExplainArgs {
     #[command(flatten)]
-    who: Who,
+    who: KeySelection,
 }
 
-impl Explain {
-    pub(super) fn question(&self) -> anyhow::Result<Question> {
+impl CtlExplainArgs {
+    pub(super) fn question(&self) -> anyhow::Result<AdminRequest> {
         let body = Value::Object(self.who.body(&self.who.entries()?));
-        Ok(Question::post("/api/v1/explain", Some(body)))
+        Ok(AdminRequest::post("/api/v1/explain", Some(body)))
     }
 }
 

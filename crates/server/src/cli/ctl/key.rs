@@ -2,9 +2,9 @@
 
 mod output;
 
-use crate::cli::client::Question;
+use crate::cli::client::AdminRequest;
+use crate::cli::ctl::key_selection::KeySelection;
 use crate::cli::ctl::table::{each, is_display_hash};
-use crate::cli::ctl::who::Who;
 use clap::{Args, Subcommand};
 use hivemind_config::value_kind::duration;
 use hivemind_tls::escape::escape_line;
@@ -27,21 +27,21 @@ restarts.
 
 The exit status is 1 if a reset reached no counter (or only some), or a grant returned nothing. \
 Unblocking a key that is not blocked succeeds.")]
-pub(super) struct Key {
+pub(super) struct KeyArgs {
     #[command(subcommand)]
-    command: Command,
+    command: KeyCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum KeyCommand {
     /// Show what is left of its limits, and when they reset
-    Get(Who),
+    Get(KeySelection),
     /// Reset its counters
-    Reset(Who),
+    Reset(KeySelection),
     /// Return some of what it has spent
     Grant {
         #[command(flatten)]
-        who: Who,
+        who: KeySelection,
         /// The maximum to return
         #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
         extra: u64,
@@ -49,7 +49,7 @@ enum Command {
     /// Refuse it for a time, regardless of its limits
     Block {
         #[command(flatten)]
-        who: Who,
+        who: KeySelection,
         /// Duration: 30s, 10m, 2h, 1d
         #[arg(long = "for", value_name = "TIME", value_parser = span_of, required_unless_present = "until_ms")]
         span: Option<Duration>,
@@ -58,7 +58,7 @@ enum Command {
         until_ms: Option<u64>,
     },
     /// End a block early
-    Unblock(Who),
+    Unblock(KeySelection),
 }
 
 fn span_of(text: &str) -> Result<Duration, String> {
@@ -81,31 +81,31 @@ fn warn_of_hashes(entries: &[(String, String)]) -> io::Result<()> {
     Ok(())
 }
 
-impl Key {
-    pub(super) fn question(&self) -> anyhow::Result<Question> {
+impl KeyArgs {
+    pub(super) fn question(&self) -> anyhow::Result<AdminRequest> {
         let (what, who) = match &self.command {
-            Command::Get(who) => ("lookup", who),
-            Command::Reset(who) => ("reset", who),
-            Command::Grant { who, .. } => ("grant", who),
-            Command::Block { who, .. } => ("block", who),
-            Command::Unblock(who) => ("unblock", who),
+            KeyCommand::Get(who) => ("lookup", who),
+            KeyCommand::Reset(who) => ("reset", who),
+            KeyCommand::Grant { who, .. } => ("grant", who),
+            KeyCommand::Block { who, .. } => ("block", who),
+            KeyCommand::Unblock(who) => ("unblock", who),
         };
         let entries = who.entries()?;
         warn_of_hashes(&entries)?;
         let mut body = who.body(&entries);
         match &self.command {
-            Command::Grant { extra, .. } => {
+            KeyCommand::Grant { extra, .. } => {
                 body.insert("extra".to_owned(), json!(extra));
             }
-            Command::Block { span: Some(span), .. } => {
+            KeyCommand::Block { span: Some(span), .. } => {
                 body.insert("for_ms".to_owned(), json!(u64::try_from(span.as_millis())?));
             }
-            Command::Block { until_ms: Some(until), .. } => {
+            KeyCommand::Block { until_ms: Some(until), .. } => {
                 body.insert("until_ms".to_owned(), json!(until));
             }
             _ => {}
         }
-        Ok(Question::post(&format!("/api/v1/keys/{what}"), Some(Value::Object(body))))
+        Ok(AdminRequest::post(&format!("/api/v1/keys/{what}"), Some(Value::Object(body))))
     }
 
     /// Whether the response means that the command took effect. Unblocking a key that was not blocked has nothing to
@@ -113,21 +113,21 @@ impl Key {
     pub(super) fn is_done(&self, body: &Value) -> bool {
         let number = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64).unwrap_or(0);
         match &self.command {
-            Command::Reset(_) => {
+            KeyCommand::Reset(_) => {
                 number(body, "reset") > 0 && number(body, "crowded") == 0 && number(body, "in_doubt") == 0
             }
-            Command::Grant { .. } => each(body, "limits").any(|limit| number(limit, "granted") > 0),
-            Command::Get(_) | Command::Block { .. } | Command::Unblock(_) => true,
+            KeyCommand::Grant { .. } => each(body, "limits").any(|limit| number(limit, "granted") > 0),
+            KeyCommand::Get(_) | KeyCommand::Block { .. } | KeyCommand::Unblock(_) => true,
         }
     }
 
     pub(super) fn shown(&self, body: &Value) -> String {
         match &self.command {
-            Command::Get(_) => output::looked_up(body),
-            Command::Reset(_) => output::reset(body),
-            Command::Grant { .. } => output::granted(body),
-            Command::Block { .. } => output::blocked(body),
-            Command::Unblock(_) => output::unblocked(body),
+            KeyCommand::Get(_) => output::looked_up(body),
+            KeyCommand::Reset(_) => output::reset(body),
+            KeyCommand::Grant { .. } => output::granted(body),
+            KeyCommand::Block { .. } => output::blocked(body),
+            KeyCommand::Unblock(_) => output::unblocked(body),
         }
     }
 }

@@ -1,25 +1,25 @@
 //! `hivemind ctl keys top`: the keys with the most refusals or the highest spending.
 
-use super::table::{Table, each, marked, text};
-use crate::cli::client::Question;
+use super::table::{TextTable, each, marked, text};
+use crate::cli::client::AdminRequest;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 
 /// Statistics of client keys
 #[derive(Args)]
-pub(super) struct Keys {
+pub(super) struct KeysArgs {
     #[command(subcommand)]
-    command: Command,
+    command: KeysCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    Top(Top),
+enum KeysCommand {
+    Top(TopArgs),
 }
 
 /// List the keys that were refused most, or spent most, in the last minutes
 #[derive(Args)]
-struct Top {
+struct TopArgs {
     /// The sort order
     #[arg(long, value_enum, default_value_t = By::Denied)]
     by: By,
@@ -35,19 +35,19 @@ enum By {
     Spent,
 }
 
-impl Keys {
-    pub(super) fn question(&self) -> Question {
-        let Command::Top(Top { by, limit }) = &self.command;
+impl KeysArgs {
+    pub(super) fn question(&self) -> AdminRequest {
+        let KeysCommand::Top(TopArgs { by, limit }) = &self.command;
         let by = match by {
             By::Denied => "denied",
             By::Spent => "spent",
         };
-        Question::get("/api/v1/top").with("by", Some(by)).with("limit", Some(&limit.to_string()))
+        AdminRequest::get("/api/v1/top").with("by", Some(by)).with("limit", Some(&limit.to_string()))
     }
 }
 
 pub(super) fn shown(body: &Value) -> String {
-    let mut table = Table::new(&["count#", "domain", "key"]);
+    let mut table = TextTable::new(&["count#", "domain", "key"]);
     for key in each(body, "keys") {
         // The count may include hits of other keys; the error bound shows how many.
         let doubt = key.get("error").and_then(Value::as_u64).filter(|error| *error > 0);

@@ -1,8 +1,8 @@
 //! `hivemind ctl limits`: the gateway's active limits.
 
-use super::paged::{Paged, with_next};
-use super::table::{Table, each, limit, plain, text};
-use crate::cli::client::Question;
+use super::page_args::{PageArgs, with_next};
+use super::table::{TextTable, each, limit, plain, text};
+use crate::cli::client::AdminRequest;
 use clap::Args;
 use serde_json::Value;
 
@@ -15,23 +15,23 @@ use serde_json::Value;
 The columns that end in `by` name the level that sets a field: endpoint, service, platform, or
 built_in for a default. If the platform's maximum caps a limit, `instead of` shows the configured
 limit.")]
-pub(super) struct Limits {
+pub(super) struct LimitsArgs {
     /// Only limits with this text in their service, endpoint, methods, path or kind
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
 
     #[command(flatten)]
-    page: Paged,
+    page: PageArgs,
 }
 
-impl Limits {
-    pub(super) fn question(&self) -> Question {
-        self.page.of(Question::get("/api/v1/limits").with("q", self.search.as_deref()))
+impl LimitsArgs {
+    pub(super) fn question(&self) -> AdminRequest {
+        self.page.of(AdminRequest::get("/api/v1/limits").with("q", self.search.as_deref()))
     }
 }
 
 pub(super) fn shown(body: &Value) -> String {
-    let mut table = Table::new(&[
+    let mut table = TextTable::new(&[
         "service",
         "endpoint",
         "kind",

@@ -1,23 +1,23 @@
 //! `hivemind ctl peers`: the other nodes of the mesh.
 
-use super::table::{Table, each, text};
-use crate::cli::client::{Question, encoded};
+use super::table::{TextTable, each, text};
+use crate::cli::client::{AdminRequest, encoded};
 use clap::Args;
 use serde_json::Value;
 
 /// List the other nodes of the mesh
 #[derive(Args)]
-pub(super) struct Peers {
+pub(super) struct PeersArgs {
     /// Remove a peer that is gone for good, at all nodes
     #[arg(long, value_name = "NAME")]
     forget: Option<String>,
 }
 
-impl Peers {
-    pub(super) fn question(&self) -> Question {
+impl PeersArgs {
+    pub(super) fn question(&self) -> AdminRequest {
         match &self.forget {
-            Some(name) => Question::post(&format!("/api/v1/peers/{}/forget", encoded(name)), None),
-            None => Question::get("/api/v1/peers"),
+            Some(name) => AdminRequest::post(&format!("/api/v1/peers/{}/forget", encoded(name)), None),
+            None => AdminRequest::get("/api/v1/peers"),
         }
     }
 
@@ -31,8 +31,16 @@ impl Peers {
 }
 
 fn listed(body: &Value) -> String {
-    let mut table =
-        Table::new(&["name", "address", "state", "member", "rtt ms#", "silent ms#", "clock ms#", "rights#"]);
+    let mut table = TextTable::new(&[
+        "name",
+        "address",
+        "state",
+        "member",
+        "rtt ms#",
+        "silent ms#",
+        "clock ms#",
+        "rights#",
+    ]);
     for peer in each(body, "peers") {
         let of = |name: &str| text(peer, name);
         table.row([

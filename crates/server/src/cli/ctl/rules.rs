@@ -1,14 +1,14 @@
 //! `hivemind ctl rules`: the active rules.
 
-use super::paged::{Paged, with_next};
-use super::table::{Table, each, entries, limit, text};
-use crate::cli::client::Question;
+use super::page_args::{PageArgs, with_next};
+use super::table::{TextTable, each, entries, limit, text};
+use crate::cli::client::AdminRequest;
 use clap::Args;
 use serde_json::Value;
 
 /// List the active rules with file, line, and how many requests passed and were refused
 #[derive(Args)]
-pub(super) struct Rules {
+pub(super) struct RulesArgs {
     /// Only rules of this domain
     #[arg(long, value_name = "NAME")]
     domain: Option<String>,
@@ -18,18 +18,18 @@ pub(super) struct Rules {
     search: Option<String>,
 
     #[command(flatten)]
-    page: Paged,
+    page: PageArgs,
 }
 
-impl Rules {
-    pub(super) fn question(&self) -> Question {
-        let question = Question::get("/api/v1/rules").with("domain", self.domain.as_deref());
+impl RulesArgs {
+    pub(super) fn question(&self) -> AdminRequest {
+        let question = AdminRequest::get("/api/v1/rules").with("domain", self.domain.as_deref());
         self.page.of(question.with("q", self.search.as_deref()))
     }
 }
 
 pub(super) fn shown(body: &Value) -> String {
-    let mut table = Table::new(&["id#", "domain", "rule", "limit", "mode", "passed#", "over#", "where"]);
+    let mut table = TextTable::new(&["id#", "domain", "rule", "limit", "mode", "passed#", "over#", "where"]);
     for rule in each(body, "items") {
         let limits: Vec<String> = each(rule, "limits").map(limit).collect();
         let limits = match limits.as_slice() {

@@ -7,12 +7,12 @@ use serde_json::Value;
 const WIDEST: usize = 60;
 
 /// A table with headings. Columns whose heading ends in `#` contain numbers, and are aligned right.
-pub(super) struct Table {
+pub(super) struct TextTable {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     pub(super) fn new(headings: &[&'static str]) -> Self {
         Self { headings: headings.to_vec(), rows: Vec::new() }
     }
@@ -150,7 +150,7 @@ mod tests {
     // Fails when cells are printed without escaping.
     #[test]
     fn table_aligns_columns_and_escapes_control_characters() {
-        let mut table = Table::new(&["key", "count#"]);
+        let mut table = TextTable::new(&["key", "count#"]);
         table.row(["a\u{1b}[31m\n\u{202e}b".to_owned(), "7".to_owned()]);
         table.row(["x".repeat(100), "12345".to_owned()]);
         let shown = table.or("nothing");
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(lines[0], format!("key{}  count", " ".repeat(57)));
         assert_eq!(lines[1], format!("a?[31m??b{}7", " ".repeat(57)));
         assert!(lines[2].starts_with("xxx") && lines[2].contains('…') && lines[2].ends_with("  12345"));
-        assert_eq!(Table::new(&["key"]).or("nothing"), "nothing\n");
+        assert_eq!(TextTable::new(&["key"]).or("nothing"), "nothing\n");
     }
 
     #[test]

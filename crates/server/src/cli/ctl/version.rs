@@ -1,6 +1,6 @@
 //! `hivemind ctl version`: the version of the running service.
 
-use super::table::{Table, moment, plain};
+use super::table::{TextTable, moment, plain};
 use clap::Args;
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) struct Version {}
 
 pub(super) fn shown(body: &Value) -> String {
-    let mut table = Table::new(&["field", "value"]);
+    let mut table = TextTable::new(&["field", "value"]);
     for (name, value) in body.as_object().into_iter().flatten() {
         match name.as_str() {
             "started_ms" => table.row(["started".to_owned(), moment(body, "started_ms")]),

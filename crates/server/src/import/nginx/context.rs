@@ -4,7 +4,7 @@ use super::tree::Directive;
 
 /// The active directives at a place, as far as the import uses them.
 #[derive(Clone, Default)]
-pub(super) struct Context<'d> {
+pub(super) struct InheritedDirectives<'d> {
     pub(super) limit_req: Vec<&'d Directive>,
     pub(super) limit_req_status: Option<&'d Directive>,
     pub(super) limit_req_dry_run: Option<&'d Directive>,
@@ -18,7 +18,7 @@ pub(super) struct Context<'d> {
     pub(super) set_header: Vec<&'d Directive>,
 }
 
-impl<'d> Context<'d> {
+impl<'d> InheritedDirectives<'d> {
     /// The directives that are read here and need no note.
     pub(super) const DIRECTIVES: [&'static str; 11] = [
         "limit_req",

@@ -2,7 +2,7 @@
 
 /// The client identity that corresponds to a zone key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Identity {
+pub(super) enum ZoneIdentity {
     Address,
     Bearer,
     ApiKey,
@@ -10,7 +10,7 @@ pub(super) enum Identity {
     SessionCookie(String),
 }
 
-impl Identity {
+impl ZoneIdentity {
     /// The steps of `gateway.identity`.
     pub(super) fn steps(&self) -> &'static str {
         match self {
@@ -23,19 +23,19 @@ impl Identity {
 }
 
 /// The identity of a key, or the reason why there is none and what to do.
-pub(super) fn identity(key: &str) -> Result<Identity, String> {
+pub(super) fn identity(key: &str) -> Result<ZoneIdentity, String> {
     // A service belongs to one host, so clients of different hosts are separate anyway.
     let of_client = ["$server_name", "$host", "$http_host"].iter().fold(key.to_owned(), |key, host| {
         let rest = key.replace(host, "");
         if rest.contains('$') { rest } else { key }
     });
     match of_client.trim_matches([':', '-', '_', '|', ' ']) {
-        "$binary_remote_addr" | "$remote_addr" => Ok(Identity::Address),
-        "$http_authorization" => Ok(Identity::Bearer),
-        "$http_x_api_key_id" => Ok(Identity::ApiKey),
-        "$http_x_session_id" => Ok(Identity::SessionHeader),
+        "$binary_remote_addr" | "$remote_addr" => Ok(ZoneIdentity::Address),
+        "$http_authorization" => Ok(ZoneIdentity::Bearer),
+        "$http_x_api_key_id" => Ok(ZoneIdentity::ApiKey),
+        "$http_x_session_id" => Ok(ZoneIdentity::SessionHeader),
         cookie if cookie.strip_prefix("$cookie_").is_some_and(is_name) => {
-            Ok(Identity::SessionCookie(cookie.trim_start_matches("$cookie_").to_owned()))
+            Ok(ZoneIdentity::SessionCookie(cookie.trim_start_matches("$cookie_").to_owned()))
         }
         "$server_name" | "$host" | "$http_host" => Err(
             "the zone counts all clients of a host together, but the gateway counts each client; the limit was omitted"

@@ -3,12 +3,12 @@
 /// A token, and the line where it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
     pub(super) line: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     Word(String),
     Open,
     Close,
@@ -17,12 +17,12 @@ pub(super) enum Kind {
 
 /// A tokenizer error, and its line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unread {
+pub(super) struct TokenError {
     pub(super) line: usize,
     pub(super) cause: &'static str,
 }
 
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Unread> {
+pub(super) fn tokens(text: &str) -> Result<Vec<Token>, TokenError> {
     let mut tokens = Vec::new();
     let (mut line, mut rest) = (1, text.chars().peekable());
     while let Some(letter) = rest.next() {
@@ -37,13 +37,14 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Unread> {
                 while rest.next_if(|letter| *letter != '\n').is_some() {}
                 continue;
             }
-            ';' => Kind::End,
-            '{' => Kind::Open,
-            '}' => Kind::Close,
-            quote @ ('"' | '\'') => Kind::Word(
-                quoted(&mut rest, quote, &mut line).ok_or(Unread { line: begun, cause: "unclosed quote" })?,
+            ';' => TokenKind::End,
+            '{' => TokenKind::Open,
+            '}' => TokenKind::Close,
+            quote @ ('"' | '\'') => TokenKind::Word(
+                quoted(&mut rest, quote, &mut line)
+                    .ok_or(TokenError { line: begun, cause: "unclosed quote" })?,
             ),
-            letter => Kind::Word(plain(letter, &mut rest, &mut line)),
+            letter => TokenKind::Word(plain(letter, &mut rest, &mut line)),
         };
         tokens.push(Token { kind, line: begun });
     }

@@ -1,14 +1,14 @@
 //! `limit_req`: selects the one limit of a place among all that apply.
 
-use super::context::Context;
-use super::key::Identity;
-use super::report::Report;
+use super::context::InheritedDirectives;
+use super::key::ZoneIdentity;
+use super::report::ImportReport;
 use super::tree::Directive;
 use super::zone::{Zone, Zones};
 
 /// A limit of the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Limit {
+pub(super) struct ImportedLimit {
     pub(super) zone: String,
     pub(super) requests: u32,
     pub(super) seconds: u32,
@@ -19,22 +19,27 @@ pub(super) struct Limit {
 }
 
 /// State that all limits share.
-pub(super) struct Limits<'d> {
+pub(super) struct LimitImporter<'d> {
     pub(super) zones: Zones<'d>,
     /// The identity of the first converted limit; the gateway has one identity for all.
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<ZoneIdentity>,
 }
 
-impl Limits<'_> {
+impl LimitImporter<'_> {
     /// The limit of a place; `None` if it has none.
-    pub(super) fn of(&mut self, context: &Context<'_>, report: &mut Report) -> Option<Limit> {
-        let mut found: Vec<(&Directive, Limit)> = Vec::new();
+    pub(super) fn of(
+        &mut self,
+        context: &InheritedDirectives<'_>,
+        report: &mut ImportReport,
+    ) -> Option<ImportedLimit> {
+        let mut found: Vec<(&Directive, ImportedLimit)> = Vec::new();
         for directive in context.limit_req.iter().copied() {
             found.extend(self.one(directive, context, report).map(|limit| (directive, limit)));
         }
         // In the long run the slowest limit determines the rate.
-        let slowest =
-            |(_, limit): &(&Directive, Limit)| u64::from(limit.requests) * 60 / u64::from(limit.seconds);
+        let slowest = |(_, limit): &(&Directive, ImportedLimit)| {
+            u64::from(limit.requests) * 60 / u64::from(limit.seconds)
+        };
         found.sort_by_key(slowest);
         let mut found = found.into_iter();
         let (_, limit) = found.next()?;
@@ -45,11 +50,16 @@ impl Limits<'_> {
             );
             report.lose(directive, text);
         }
-        tell_status(context, report);
+        note_status(context, report);
         Some(limit)
     }
 
-    fn one(&mut self, directive: &Directive, context: &Context<'_>, report: &mut Report) -> Option<Limit> {
+    fn one(
+        &mut self,
+        directive: &Directive,
+        context: &InheritedDirectives<'_>,
+        report: &mut ImportReport,
+    ) -> Option<ImportedLimit> {
         let arg = |name: &str| directive.args.iter().find_map(|arg| arg.strip_prefix(name));
         let name = arg("zone=").unwrap_or_default();
         let Some(zone) = self.zones.get(name) else {
@@ -75,7 +85,7 @@ impl Limits<'_> {
             Some(after) if after >= burst => None,
             after => Some(after.unwrap_or(0)),
         };
-        Some(Limit {
+        Some(ImportedLimit {
             zone: name.to_owned(),
             requests: *requests,
             seconds: *seconds,
@@ -87,7 +97,7 @@ impl Limits<'_> {
     }
 }
 
-fn tell_status(context: &Context<'_>, report: &mut Report) {
+fn note_status(context: &InheritedDirectives<'_>, report: &mut ImportReport) {
     match context.limit_req_status {
         Some(status) if status.arg(0) != "429" => {
             report.note(status, "the gateway always refuses with 429 and Retry-After");

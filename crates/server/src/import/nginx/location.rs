@@ -1,40 +1,44 @@
 //! `location` blocks: their path, their upstream and their limit.
 
-use super::context::Context;
-use super::limit::{Limit, Limits};
+use super::context::InheritedDirectives;
+use super::limit::{ImportedLimit, LimitImporter};
 use super::others;
-use super::real_ip::ClientIp;
-use super::report::Report;
+use super::real_ip::RealIp;
+use super::report::ImportReport;
 use super::tree::Directive;
-use super::upstream::{self, Manner};
+use super::upstream::{self, ForwardingSettings};
 
 /// A location with a `proxy_pass`.
-pub(super) struct Proxied<'d> {
+pub(super) struct ProxiedLocation<'d> {
     pub(super) directive: &'d Directive,
     pub(super) path: String,
     pub(super) is_exact: bool,
-    pub(super) manner: Manner,
-    pub(super) limit: Option<Limit>,
+    pub(super) manner: ForwardingSettings,
+    pub(super) limit: Option<ImportedLimit>,
 }
 
 /// State that all locations share.
 pub(super) struct Around<'a, 'd> {
     pub(super) upstreams: &'a [&'d Directive],
-    pub(super) limits: &'a mut Limits<'d>,
-    pub(super) client_ip: &'a mut ClientIp,
-    pub(super) report: &'a mut Report,
+    pub(super) limits: &'a mut LimitImporter<'d>,
+    pub(super) client_ip: &'a mut RealIp,
+    pub(super) report: &'a mut ImportReport,
 }
 
 impl<'d> Around<'_, 'd> {
     /// All proxied locations in a block, including nested ones.
-    pub(super) fn proxied(&mut self, block: &'d [Directive], context: &Context<'d>) -> Vec<Proxied<'d>> {
+    pub(super) fn proxied(
+        &mut self,
+        block: &'d [Directive],
+        context: &InheritedDirectives<'d>,
+    ) -> Vec<ProxiedLocation<'d>> {
         let mut all = Vec::new();
         for location in block.iter().filter(|directive| directive.name == "location") {
             let inside = location.children();
             let context = context.within(inside);
             let read: [&[&str]; 3] =
-                [&["location", "proxy_pass"], &Context::DIRECTIVES, &ClientIp::DIRECTIVES];
-            others::tell(inside, &read, self.report);
+                [&["location", "proxy_pass"], &InheritedDirectives::DIRECTIVES, &RealIp::DIRECTIVES];
+            others::note_unread(inside, &read, self.report);
             self.client_ip.add(inside, Some("location"), self.report);
             all.extend(self.one(location, &context));
             all.extend(self.proxied(inside, &context));
@@ -42,7 +46,11 @@ impl<'d> Around<'_, 'd> {
         all
     }
 
-    fn one(&mut self, location: &'d Directive, context: &Context<'d>) -> Option<Proxied<'d>> {
+    fn one(
+        &mut self,
+        location: &'d Directive,
+        context: &InheritedDirectives<'d>,
+    ) -> Option<ProxiedLocation<'d>> {
         let inside = location.children();
         let Some(pass) = inside.iter().find(|directive| directive.name == "proxy_pass") else {
             let is_limited = inside.iter().any(|directive| directive.name == "limit_req");
@@ -61,7 +69,7 @@ impl<'d> Around<'_, 'd> {
         let (path, is_exact) = self.path(location)?;
         let manner = upstream::manner(pass, &path, context, self.upstreams, self.report)?;
         let limit = self.limits.of(context, self.report);
-        Some(Proxied { directive: location, path, is_exact, manner, limit })
+        Some(ProxiedLocation { directive: location, path, is_exact, manner, limit })
     }
 
     fn path(&mut self, location: &Directive) -> Option<(String, bool)> {

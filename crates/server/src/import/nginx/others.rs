@@ -1,6 +1,6 @@
 //! Directives without an equivalent: each gets a note with the reason and what to do.
 
-use super::report::Report;
+use super::report::ImportReport;
 use super::tree::Directive;
 
 const OF_ITSELF: &str = "concerns nginx itself; the gateway has no equivalent";
@@ -137,7 +137,7 @@ const WHY: &[(&[&str], &str)] = &[
 ];
 
 /// Notes every directive that is not in `read`.
-pub(super) fn tell(directives: &[Directive], read: &[&[&str]], report: &mut Report) {
+pub(super) fn note_unread(directives: &[Directive], read: &[&[&str]], report: &mut ImportReport) {
     let is_read = |name: &str| read.iter().any(|names| names.contains(&name));
     for directive in directives.iter().filter(|directive| !is_read(&directive.name)) {
         let name = directive.name.as_str();

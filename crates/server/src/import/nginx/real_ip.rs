@@ -1,23 +1,23 @@
 //! `set_real_ip_from` and related directives: trusted proxies.
 
-use super::report::Report;
+use super::report::ImportReport;
 use super::tree::Directive;
 
 /// `gateway.client_ip`.
 #[derive(Default)]
-pub(super) struct ClientIp {
+pub(super) struct RealIp {
     pub(super) trusted_proxies: Vec<String>,
     /// The first directive of the list, and whether its proxies write the header that the gateway reads.
     trusts: Option<Directive>,
     reads_forwarded_for: bool,
 }
 
-impl ClientIp {
+impl RealIp {
     pub(super) const DIRECTIVES: [&'static str; 3] =
         ["set_real_ip_from", "real_ip_header", "real_ip_recursive"];
 
     /// Adds the directives of a block; `within` names the block if it is not `http`.
-    pub(super) fn add(&mut self, block: &[Directive], within: Option<&str>, report: &mut Report) {
+    pub(super) fn add(&mut self, block: &[Directive], within: Option<&str>, report: &mut ImportReport) {
         for directive in block {
             let value = directive.arg(0);
             if directive.name == "set_real_ip_from" {
@@ -50,7 +50,7 @@ impl ClientIp {
 
     /// The list, if its proxies write `X-Forwarded-For`: a proxy that writes another header passes this one on
     /// unchecked, and clients could choose their identity.
-    pub(super) fn finish(&mut self, report: &mut Report) {
+    pub(super) fn finish(&mut self, report: &mut ImportReport) {
         if let Some(directive) = self.trusts.take().filter(|_| !self.reads_forwarded_for) {
             self.trusted_proxies.clear();
             let text = "without `real_ip_header X-Forwarded-For` nginx reads another header, so the list was omitted and all \

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct FilePosition {
     /// The position of the file in reading order.
     pub(super) order: usize,
     pub(crate) file: Arc<str>,
     pub(crate) line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", OneLine(&self.file), self.line)
     }
@@ -35,27 +35,28 @@ impl fmt::Display for OneLine<'_> {
 
 /// A note about one directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Note {
-    pub(crate) place: Place,
+pub(crate) struct ImportNote {
+    pub(crate) place: FilePosition,
     pub(crate) directive: String,
     pub(crate) text: String,
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for ImportNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.place, OneLine(&self.directive), OneLine(&self.text))
     }
 }
 
 #[derive(Default)]
-pub(super) struct Report {
-    notes: Vec<Note>,
+pub(super) struct ImportReport {
+    notes: Vec<ImportNote>,
     is_weaker: bool,
 }
 
-impl Report {
+impl ImportReport {
     pub(super) fn note(&mut self, directive: &super::tree::Directive, text: impl Into<String>) {
-        let note = Note { place: directive.place.clone(), directive: directive.shown(), text: text.into() };
+        let note =
+            ImportNote { place: directive.place.clone(), directive: directive.shown(), text: text.into() };
         // An inherited directive is met at each place that inherits it, but noted once.
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -69,7 +70,7 @@ impl Report {
     }
 
     /// The notes, and whether the result protects less than nginx did.
-    pub(super) fn in_order(mut self) -> (Vec<Note>, bool) {
+    pub(super) fn in_order(mut self) -> (Vec<ImportNote>, bool) {
         self.notes.sort_by(|one, other| one.place.cmp(&other.place));
         (self.notes, self.is_weaker)
     }
@@ -83,7 +84,11 @@ mod tests {
     fn note_never_contains_a_line_break() {
         let file = "a\nserver: {}".into();
         let text = "cannot count by `$x\nserver: {admin_port: 9999}\r\u{85}\u{2028}#`".to_owned();
-        let note = Note { place: Place { order: 0, file, line: 1 }, directive: "b\0\n".to_owned(), text };
+        let note = ImportNote {
+            place: FilePosition { order: 0, file, line: 1 },
+            directive: "b\0\n".to_owned(),
+            text,
+        };
         let shown = note.to_string();
         assert!(!shown.contains(|letter: char| letter.is_control() || letter == '\u{2028}'), "{shown:?}");
         assert!(shown.contains("`$x\\nserver"), "{shown}");

@@ -1,26 +1,26 @@
 //! The content of the `gateway` section.
 
-use super::context::Context;
-use super::key::Identity;
-use super::limit::Limits;
+use super::context::InheritedDirectives;
+use super::key::ZoneIdentity;
+use super::limit::LimitImporter;
 use super::location::Around;
 use super::others;
-use super::real_ip::ClientIp;
-use super::report::Report;
-use super::server::{self, Listen, Service};
+use super::real_ip::RealIp;
+use super::report::ImportReport;
+use super::server::{self, ImportedService, Listen};
 use super::tree::Directive;
 use super::zone;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub(super) struct Section {
+pub(super) struct GatewaySection {
     pub(super) listen: Option<String>,
     pub(super) redirect_from: Option<String>,
     pub(super) certificates: Vec<(String, String)>,
     pub(super) only_tls13: bool,
-    pub(super) client_ip: ClientIp,
-    pub(super) identity: Option<Identity>,
-    pub(super) services: Vec<Service>,
+    pub(super) client_ip: RealIp,
+    pub(super) identity: Option<ZoneIdentity>,
+    pub(super) services: Vec<ImportedService>,
 }
 
 const IN_HTTP: [&str; 6] =
@@ -28,22 +28,26 @@ const IN_HTTP: [&str; 6] =
 /// Directives of a server that only redirects to HTTPS.
 const IN_REDIRECT: [&str; 4] = ["listen", "server_name", "return", "location"];
 
-impl Section {
-    pub(super) fn of(directives: &[Directive], report: &mut Report) -> Self {
+impl GatewaySection {
+    pub(super) fn of(directives: &[Directive], report: &mut ImportReport) -> Self {
         let http = directives.iter().find(|directive| directive.name == "http");
         // An included file starts inside of `http`.
         let block = http.map_or(directives, Directive::children);
         if http.is_some() {
-            others::tell(directives, &[&["http"]], report);
+            others::note_unread(directives, &[&["http"]], report);
         }
-        others::tell(block, &[&IN_HTTP, &Context::DIRECTIVES, &ClientIp::DIRECTIVES], report);
+        others::note_unread(
+            block,
+            &[&IN_HTTP, &InheritedDirectives::DIRECTIVES, &RealIp::DIRECTIVES],
+            report,
+        );
         let upstreams: Vec<&Directive> = block.iter().filter(|of| of.name == "upstream").collect();
         let servers: Vec<&Directive> = block.iter().filter(|of| of.name == "server").collect();
-        let mut limits = Limits { zones: zone::read(block, report), identity: None };
+        let mut limits = LimitImporter { zones: zone::read(block, report), identity: None };
         let mut section = Self::default();
-        let mut client_ip = ClientIp::default();
+        let mut client_ip = RealIp::default();
         client_ip.add(block, None, report);
-        let context = Context::default().within(block);
+        let context = InheritedDirectives::default().within(block);
         let mut around =
             Around { upstreams: &upstreams, limits: &mut limits, client_ip: &mut client_ip, report };
         let listens: Vec<Vec<Listen<'_>>> =
@@ -55,7 +59,7 @@ impl Section {
             if section.redirect_from.is_some()
                 && let Some(sends) = redirect(server, of_server)
             {
-                others::tell(server.children(), &[&IN_REDIRECT], around.report);
+                others::note_unread(server.children(), &[&IN_REDIRECT], around.report);
                 if sends.arg(0) != "308" {
                     around.report.note(sends, "the gateway redirects to HTTPS with 308, for any host");
                 }
@@ -64,23 +68,28 @@ impl Section {
             section.certify(server.children(), &mut around);
             let services = server::services(server, Some(index) == default, &context, &mut around);
             section.add(services, server, &mut around);
-            tell_returns(server, &mut around);
+            note_returns(server, &mut around);
         }
-        section.tell_plain(&listens, &mut around);
+        section.note_plain(&listens, &mut around);
         section.identity.clone_from(&limits.identity);
         client_ip.finish(report);
         section.client_ip = client_ip;
         section.name_apart();
-        section.tell_shared(&limits, report);
+        section.note_shared(&limits, report);
         section
     }
 
     /// Adds the services of a server, unless an earlier one has the same hosts and path: on one address they would
     /// conflict.
-    fn add<'d>(&mut self, services: Vec<Service>, server: &'d Directive, around: &mut Around<'_, 'd>) {
+    fn add<'d>(
+        &mut self,
+        services: Vec<ImportedService>,
+        server: &'d Directive,
+        around: &mut Around<'_, 'd>,
+    ) {
         for mut service in services {
-            let is_same = |other: &&Service| other.prefix == service.prefix;
-            let others: Vec<&Service> = self.services.iter().filter(is_same).collect();
+            let is_same = |other: &&ImportedService| other.prefix == service.prefix;
+            let others: Vec<&ImportedService> = self.services.iter().filter(is_same).collect();
             let is_taken = |host: &String| others.iter().any(|other| other.hosts.contains(host));
             let is_any_taken = service.hosts.is_empty() && others.iter().any(|other| other.hosts.is_empty());
             let had_hosts = !service.hosts.is_empty();
@@ -153,7 +162,7 @@ impl Section {
     }
 
     /// TLS without a certificate is not possible.
-    fn tell_plain(&self, listens: &[Vec<Listen<'_>>], around: &mut Around<'_, '_>) {
+    fn note_plain(&self, listens: &[Vec<Listen<'_>>], around: &mut Around<'_, '_>) {
         let tls = listens.iter().flatten().find(|listen| listen.is_tls);
         if let Some(listen) = tls.filter(|_| self.certificates.is_empty()) {
             let text =
@@ -208,9 +217,9 @@ impl Section {
     }
 
     /// nginx shares one bucket per client between all places of a zone; the gateway has a bucket for each place.
-    fn tell_shared(&self, limits: &Limits<'_>, report: &mut Report) {
+    fn note_shared(&self, limits: &LimitImporter<'_>, report: &mut ImportReport) {
         for (name, zone) in &limits.zones {
-            let of_service = |service: &Service| {
+            let of_service = |service: &ImportedService| {
                 let endpoints = service.endpoints.iter().filter_map(|endpoint| endpoint.limit.as_ref());
                 service.limit.iter().chain(endpoints).filter(|limit| limit.zone == *name).count()
             };
@@ -252,7 +261,7 @@ fn redirect<'d>(server: &'d Directive, listens: &[Listen<'_>]) -> Option<&'d Dir
     }
 }
 
-fn tell_returns<'d>(server: &'d Directive, around: &mut Around<'_, 'd>) {
+fn note_returns<'d>(server: &'d Directive, around: &mut Around<'_, 'd>) {
     for directive in server.children().iter().filter(|of| of.name == "return") {
         around.report.note(
             directive,

@@ -1,31 +1,31 @@
 //! `server` blocks: names, addresses, and locations as services.
 
-use super::context::Context;
-use super::limit::Limit;
-use super::location::{Around, Proxied};
+use super::context::InheritedDirectives;
+use super::limit::ImportedLimit;
+use super::location::{Around, ProxiedLocation};
 use super::others;
-use super::real_ip::ClientIp;
-use super::report::Place;
+use super::real_ip::RealIp;
+use super::report::FilePosition;
 use super::tree::Directive;
-use super::upstream::Manner;
+use super::upstream::ForwardingSettings;
 use hivemind_tls::authority;
 
 /// A service of the gateway.
-pub(super) struct Service {
+pub(super) struct ImportedService {
     pub(super) id: String,
-    pub(super) place: Place,
+    pub(super) place: FilePosition,
     pub(super) hosts: Vec<String>,
     pub(super) prefix: String,
-    pub(super) manner: Manner,
-    pub(super) limit: Option<Limit>,
-    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) manner: ForwardingSettings,
+    pub(super) limit: Option<ImportedLimit>,
+    pub(super) endpoints: Vec<ImportedEndpoint>,
 }
 
 /// An endpoint of a service.
-pub(super) struct Endpoint {
+pub(super) struct ImportedEndpoint {
     pub(super) id: String,
     pub(super) path: String,
-    pub(super) limit: Option<Limit>,
+    pub(super) limit: Option<ImportedLimit>,
 }
 
 /// An address to listen on.
@@ -83,20 +83,24 @@ pub(super) fn listens<'d>(server: &'d Directive, around: &mut Around<'_, 'd>) ->
 pub(super) fn services<'d>(
     server: &'d Directive,
     is_default: bool,
-    context: &Context<'d>,
+    context: &InheritedDirectives<'d>,
     around: &mut Around<'_, 'd>,
-) -> Vec<Service> {
+) -> Vec<ImportedService> {
     let inside = server.children();
     let context = context.within(inside);
     // The caller handles redirects to HTTPS.
-    others::tell(inside, &[&READ, &Context::DIRECTIVES, &ClientIp::DIRECTIVES], around.report);
+    others::note_unread(
+        inside,
+        &[&READ, &InheritedDirectives::DIRECTIVES, &RealIp::DIRECTIVES],
+        around.report,
+    );
     around.client_ip.add(inside, Some("server"), around.report);
     let names = names(server, around);
     let base = names.first().map_or("app", |name| name.trim_start_matches("*.")).to_owned();
     let hosts = if is_default { Vec::new() } else { names };
     let (exact, prefixes): (Vec<_>, Vec<_>) =
         around.proxied(inside, &context).into_iter().partition(|proxied| proxied.is_exact);
-    let mut services: Vec<Service> = Vec::new();
+    let mut services: Vec<ImportedService> = Vec::new();
     for proxied in prefixes {
         let prefix = without_slash(&proxied.path);
         if services.iter().any(|service| service.prefix == prefix) {
@@ -114,7 +118,7 @@ pub(super) fn services<'d>(
             of.max_by_key(|service| service.prefix.len()).filter(|service| service.manner == proxied.manner);
         if let Some(service) = longest {
             let id = name_of(&proxied.path, "root");
-            service.endpoints.push(Endpoint { id, path: proxied.path, limit: proxied.limit });
+            service.endpoints.push(ImportedEndpoint { id, path: proxied.path, limit: proxied.limit });
         } else {
             let text = "its upstream differs from the surrounding location, so it became a service, which also matches paths below it";
             around.report.note(proxied.directive, text);
@@ -125,9 +129,9 @@ pub(super) fn services<'d>(
     services
 }
 
-fn service(base: &str, hosts: &[String], prefix: String, proxied: Proxied<'_>) -> Service {
+fn service(base: &str, hosts: &[String], prefix: String, proxied: ProxiedLocation<'_>) -> ImportedService {
     let id = if prefix == "/" { base.to_owned() } else { format!("{base}-{}", name_of(&prefix, "root")) };
-    Service {
+    ImportedService {
         id,
         place: proxied.directive.place.clone(),
         hosts: hosts.to_vec(),
@@ -139,7 +143,7 @@ fn service(base: &str, hosts: &[String], prefix: String, proxied: Proxied<'_>) -
 }
 
 /// Merges a location that equals the surrounding one, so that both share their buckets, as in nginx.
-fn merge_equal(services: &mut Vec<Service>) {
+fn merge_equal(services: &mut Vec<ImportedService>) {
     let mut index = 0;
     while let Some(service) = services.get(index) {
         let around = services.iter().filter(|other| {

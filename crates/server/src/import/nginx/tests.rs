@@ -3,7 +3,7 @@
 mod notes;
 mod protection;
 
-use super::{ImportError, Imported, import};
+use super::{ImportError, ImportedConfiguration, import};
 use crate::settings::load_settings;
 use hivemind_gateway::settings::{GatewaySettings, HostHeader, IdentityStep, ServiceSettings};
 use hivemind_tower::PartialLimit;
@@ -14,7 +14,7 @@ use std::time::Duration;
 const WHOLE: &str = include_str!("../../../tests/data/nginx.conf");
 
 /// Imports this text as the main file, together with other files.
-fn imported(text: &str, others: &[(&str, &str)]) -> Result<Imported, ImportError> {
+fn imported(text: &str, others: &[(&str, &str)]) -> Result<ImportedConfiguration, ImportError> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in others.iter().chain(&[("nginx.conf", text)]) {
         let path = folder.path().join(name);

@@ -2,8 +2,8 @@
 
 use super::ImportError;
 use super::glob;
-use super::lexer::{Kind, Token, tokens};
-use super::report::Place;
+use super::lexer::{Token, TokenKind, tokens};
+use super::report::FilePosition;
 use hivemind_config::bounded_file::read_bounded;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Directive {
     pub(super) name: String,
     pub(super) args: Vec<String>,
     pub(super) block: Option<Vec<Directive>>,
-    pub(super) place: Place,
+    pub(super) place: FilePosition,
 }
 
 impl Directive {
@@ -49,24 +49,24 @@ impl Directive {
 pub(super) fn read(path: &Path) -> Result<Vec<Directive>, ImportError> {
     // nginx resolves includes relative to its main file, whichever file includes them.
     let home = path.parent().map(Path::to_owned).unwrap_or_default();
-    Reader { home, files: 0, directives: 0 }.file(path, 0, None)
+    DirectiveReader { home, files: 0, directives: 0 }.file(path, 0, None)
 }
 
-struct Reader {
+struct DirectiveReader {
     home: PathBuf,
     files: usize,
     directives: usize,
 }
 
-impl Reader {
+impl DirectiveReader {
     fn file(
         &mut self,
         path: &Path,
         depth: usize,
-        from: Option<&Place>,
+        from: Option<&FilePosition>,
     ) -> Result<Vec<Directive>, ImportError> {
         let name: Arc<str> = path.display().to_string().into();
-        let here = Place { order: self.files, file: Arc::clone(&name), line: 1 };
+        let here = FilePosition { order: self.files, file: Arc::clone(&name), line: 1 };
         let place = from.cloned().unwrap_or(here);
         self.files += 1;
         if self.files > MOST_FILES || depth > DEEPEST {
@@ -79,7 +79,7 @@ impl Reader {
             remedy: "check the path and its permissions",
         })?;
         let order = self.files - 1;
-        let at = |line| Place { order, file: Arc::clone(&name), line };
+        let at = |line| FilePosition { order, file: Arc::clone(&name), line };
         // Some editors start files with a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let tokens = tokens(text).map_err(|unread| ImportError::Broken {
@@ -96,7 +96,7 @@ impl Reader {
     fn block(
         &mut self,
         rest: &mut impl Iterator<Item = Token>,
-        at: &impl Fn(usize) -> Place,
+        at: &impl Fn(usize) -> FilePosition,
         depth: usize,
         opened: Option<usize>,
     ) -> Result<Vec<Directive>, ImportError> {
@@ -109,20 +109,20 @@ impl Reader {
         let mut words: Vec<(String, usize)> = Vec::new();
         while let Some(Token { kind, line }) = rest.next() {
             let is_block = match kind {
-                Kind::Word(word) => {
+                TokenKind::Word(word) => {
                     words.push((word, line));
                     continue;
                 }
-                Kind::Close if !words.is_empty() => {
+                TokenKind::Close if !words.is_empty() => {
                     return Err(broken(line, "missing `;` before `}`"));
                 }
-                Kind::Close if opened.is_some() => return Ok(directives),
-                Kind::Close => return Err(broken(line, "unexpected `}`")),
-                Kind::End | Kind::Open if words.is_empty() => {
+                TokenKind::Close if opened.is_some() => return Ok(directives),
+                TokenKind::Close => return Err(broken(line, "unexpected `}`")),
+                TokenKind::End | TokenKind::Open if words.is_empty() => {
                     return Err(broken(line, "missing directive"));
                 }
-                Kind::End => false,
-                Kind::Open => true,
+                TokenKind::End => false,
+                TokenKind::Open => true,
             };
             let mut named = std::mem::take(&mut words).into_iter();
             let Some((name, begun)) = named.next() else { continue };

@@ -1,14 +1,14 @@
 //! `proxy_pass` and `upstream` blocks.
 
-use super::context::Context;
-use super::report::Report;
+use super::context::InheritedDirectives;
+use super::report::ImportReport;
 use super::tree::Directive;
 use super::unit;
 use hivemind_gateway::settings::UpstreamUrl;
 
 /// The forwarding settings of a location.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Manner {
+pub(super) struct ForwardingSettings {
     pub(super) upstreams: Vec<String>,
     /// `keep`, `upstream` or a host.
     pub(super) host_header: String,
@@ -22,10 +22,10 @@ pub(super) struct Manner {
 pub(super) fn manner(
     pass: &Directive,
     path: &str,
-    context: &Context<'_>,
+    context: &InheritedDirectives<'_>,
     blocks: &[&Directive],
-    report: &mut Report,
-) -> Option<Manner> {
+    report: &mut ImportReport,
+) -> Option<ForwardingSettings> {
     let url = pass.arg(0);
     if url.contains('$') {
         report.note(
@@ -60,7 +60,7 @@ pub(super) fn manner(
     if scheme == "https" && context.verifies_upstream.is_none_or(|of| of.arg(0) != "on") {
         report.note(pass, "nginx verifies the upstream's certificate only with `proxy_ssl_verify`; the gateway always does: set its CA in `upstream_ca`");
     }
-    Some(Manner {
+    Some(ForwardingSettings {
         upstreams,
         host_header: host_header(context, block.map(|block| block.arg(0)), report),
         strip_prefix,
@@ -70,7 +70,7 @@ pub(super) fn manner(
     })
 }
 
-fn servers(block: &Directive, scheme: &str, report: &mut Report) -> Vec<String> {
+fn servers(block: &Directive, scheme: &str, report: &mut ImportReport) -> Vec<String> {
     let mut servers = Vec::new();
     for directive in block.children() {
         if directive.name != "server" {
@@ -112,7 +112,7 @@ fn servers(block: &Directive, scheme: &str, report: &mut Report) -> Vec<String> 
 }
 
 /// Whether the path prefix is stripped. Other rewriting is not converted.
-fn strips(pass: &Directive, uri: &str, path: &str, report: &mut Report) -> bool {
+fn strips(pass: &Directive, uri: &str, path: &str, report: &mut ImportReport) -> bool {
     match uri {
         "" => false,
         uri if uri == path => false,
@@ -124,7 +124,7 @@ fn strips(pass: &Directive, uri: &str, path: &str, report: &mut Report) -> bool 
     }
 }
 
-fn host_header(context: &Context<'_>, block: Option<&str>, report: &mut Report) -> String {
+fn host_header(context: &InheritedDirectives<'_>, block: Option<&str>, report: &mut ImportReport) -> String {
     let mut host = None;
     for directive in &context.set_header {
         let (name, value) = (directive.arg(0).to_ascii_lowercase(), directive.arg(1));
@@ -159,7 +159,7 @@ fn host_header(context: &Context<'_>, block: Option<&str>, report: &mut Report) 
     host.or_else(|| block.map(str::to_owned)).unwrap_or_else(|| "upstream".to_owned())
 }
 
-fn max_body(context: &Context<'_>, report: &mut Report) -> String {
+fn max_body(context: &InheritedDirectives<'_>, report: &mut ImportReport) -> String {
     let Some(directive) = context.max_body else { return "1MiB".to_owned() };
     match unit::bytes(directive.arg(0)) {
         Some(0) => "off".to_owned(),
@@ -171,9 +171,9 @@ fn max_body(context: &Context<'_>, report: &mut Report) -> String {
     }
 }
 
-fn timeouts(context: &Context<'_>, report: &mut Report) -> Vec<(&'static str, String)> {
+fn timeouts(context: &InheritedDirectives<'_>, report: &mut ImportReport) -> Vec<(&'static str, String)> {
     let mut timeouts = Vec::new();
-    let mut add = |keys: &[&'static str], directive: Option<&Directive>, report: &mut Report| {
+    let mut add = |keys: &[&'static str], directive: Option<&Directive>, report: &mut ImportReport| {
         let Some(directive) = directive else { return };
         match unit::time(directive.arg(0)).filter(|time| !time.is_zero()) {
             Some(time) => timeouts.extend(keys.iter().map(|key| (*key, unit::shown_time(time)))),

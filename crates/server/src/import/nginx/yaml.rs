@@ -1,19 +1,19 @@
 //! YAML output of the section, with notes as comments.
 
-use super::key::Identity;
-use super::limit::Limit;
-use super::report::Note;
-use super::section::Section;
-use super::server::Service;
+use super::key::ZoneIdentity;
+use super::limit::ImportedLimit;
+use super::report::ImportNote;
+use super::section::GatewaySection;
+use super::server::ImportedService;
 use std::fmt::{self, Write};
 
-pub(super) fn write(section: &Section, notes: &[Note]) -> String {
+pub(super) fn write(section: &GatewaySection, notes: &[ImportNote]) -> String {
     let mut out = String::new();
     let _ = section_to(&mut out, section, notes); // Writing to a string cannot fail.
     out
 }
 
-fn section_to(out: &mut String, section: &Section, notes: &[Note]) -> fmt::Result {
+fn section_to(out: &mut String, section: &GatewaySection, notes: &[ImportNote]) -> fmt::Result {
     writeln!(
         out,
         "# Created by `hivemind import nginx`. Check it with `hivemind check`, and run it with `hivemind serve --config`."
@@ -39,8 +39,8 @@ fn section_to(out: &mut String, section: &Section, notes: &[Note]) -> fmt::Resul
         out,
         "  # nginx counts each IPv6 address; the gateway counts each /64, unless `client_ip.ipv6_prefix` is set."
     )?;
-    writeln!(out, "  identity: {}", section.identity.as_ref().unwrap_or(&Identity::Address).steps())?;
-    if let Some(Identity::SessionCookie(cookie)) = &section.identity {
+    writeln!(out, "  identity: {}", section.identity.as_ref().unwrap_or(&ZoneIdentity::Address).steps())?;
+    if let Some(ZoneIdentity::SessionCookie(cookie)) = &section.identity {
         writeln!(out, "  session_cookie: {cookie}")?;
     }
     writeln!(out, "  # nginx does not limit WebSockets: opening one counts like any request.")?;
@@ -53,7 +53,7 @@ fn section_to(out: &mut String, section: &Section, notes: &[Note]) -> fmt::Resul
 }
 
 /// Disables the Envoy service, and moves operator ports that conflict with nginx's.
-fn server(out: &mut String, section: &Section) -> fmt::Result {
+fn server(out: &mut String, section: &GatewaySection) -> fmt::Result {
     let taken: Vec<u16> = [&section.listen, &section.redirect_from]
         .into_iter()
         .flatten()
@@ -68,7 +68,7 @@ fn server(out: &mut String, section: &Section) -> fmt::Result {
     Ok(())
 }
 
-fn tls(out: &mut String, section: &Section) -> fmt::Result {
+fn tls(out: &mut String, section: &GatewaySection) -> fmt::Result {
     if section.certificates.is_empty() {
         return Ok(());
     }
@@ -85,7 +85,7 @@ fn tls(out: &mut String, section: &Section) -> fmt::Result {
     Ok(())
 }
 
-fn service(out: &mut String, service: &Service) -> fmt::Result {
+fn service(out: &mut String, service: &ImportedService) -> fmt::Result {
     let manner = &service.manner;
     writeln!(out, "    # {}", service.place)?;
     writeln!(out, "    - id: {}", quoted(&service.id))?;
@@ -124,14 +124,14 @@ fn service(out: &mut String, service: &Service) -> fmt::Result {
 }
 
 /// Writes a limit on one line, with its origin in a comment.
-fn limit(out: &mut String, limit: Option<&Limit>) -> fmt::Result {
+fn limit(out: &mut String, limit: Option<&ImportedLimit>) -> fmt::Result {
     let Some(limit) = limit else {
         return writeln!(
             out,
             "{{requests: 1000000, window: 1s, burst: 1000000}} # no limit was converted for it"
         );
     };
-    let Limit { zone, requests, seconds, burst, delay_after, dry_run } = limit;
+    let ImportedLimit { zone, requests, seconds, burst, delay_after, dry_run } = limit;
     write!(out, "{{requests: {requests}, window: {seconds}s, burst: {burst}, ")?;
     match delay_after {
         Some(after) => write!(out, "mode: delay, delay_after: {after}")?,

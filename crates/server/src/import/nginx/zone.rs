@@ -1,7 +1,7 @@
 //! `limit_req_zone`: keys and rates.
 
-use super::key::{self, Identity};
-use super::report::Report;
+use super::key::{self, ZoneIdentity};
+use super::report::ImportReport;
 use super::tree::Directive;
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub(super) struct Zone<'d> {
     pub(super) directive: &'d Directive,
-    pub(super) identity: Identity,
+    pub(super) identity: ZoneIdentity,
     pub(super) requests: u32,
     pub(super) seconds: u32,
 }
@@ -17,7 +17,7 @@ pub(super) struct Zone<'d> {
 /// All zones by name; `None` for zones that cannot be converted.
 pub(super) type Zones<'d> = BTreeMap<String, Option<Zone<'d>>>;
 
-pub(super) fn read<'d>(directives: &'d [Directive], report: &mut Report) -> Zones<'d> {
+pub(super) fn read<'d>(directives: &'d [Directive], report: &mut ImportReport) -> Zones<'d> {
     let mut zones = Zones::new();
     for directive in directives.iter().filter(|directive| directive.name == "limit_req_zone") {
         let named = directive.args.iter().find_map(|arg| arg.strip_prefix("zone="));
@@ -30,7 +30,7 @@ pub(super) fn read<'d>(directives: &'d [Directive], report: &mut Report) -> Zone
     zones
 }
 
-fn zone<'d>(directive: &'d Directive, report: &mut Report) -> Option<Zone<'d>> {
+fn zone<'d>(directive: &'d Directive, report: &mut ImportReport) -> Option<Zone<'d>> {
     let rate = directive.args.iter().find_map(|arg| arg.strip_prefix("rate=")).and_then(rate);
     let Some((requests, seconds)) = rate else {
         report.note(directive, "the rate is not in the form `10r/s` or `600r/m`; the limit was omitted");
@@ -41,7 +41,7 @@ fn zone<'d>(directive: &'d Directive, report: &mut Report) -> Option<Zone<'d>> {
     }
     match key::identity(directive.arg(0)) {
         Ok(identity) => {
-            if identity == Identity::Bearer {
+            if identity == ZoneIdentity::Bearer {
                 report.note(
                     directive,
                     "nginx counts by the whole header; the gateway counts by the token of `Bearer`, and clients with \

@@ -3,7 +3,7 @@
 
 use super::super::configuration_schema as configuration;
 use super::super::gateway::{GatewaySettings, IpGuard, WebSocketSettings};
-use super::{Loaded, Problems, Settings, yaml};
+use super::{LoadedSettings, Problems, Settings, yaml};
 use hivemind_config::reference;
 use hivemind_config::reference::CONFIGURATION;
 use hivemind_tower::{LimitKind, PartialLimit, RateLimiter};
@@ -133,11 +133,11 @@ fn section_of<'f>(file: &'f mut Value, path: &str) -> Option<&'f mut Map<String,
 }
 
 fn load(file: &Value) -> Result<Settings, Problems> {
-    yaml(&file.to_string()).map(|Loaded { settings, .. }| settings)
+    yaml(&file.to_string()).map(|LoadedSettings { settings, .. }| settings)
 }
 
 /// The effective values of these settings, with inheritance applied.
-fn in_force(settings: &Settings) -> String {
+fn active_settings(settings: &Settings) -> String {
     let mut settings = settings.clone();
     let Some(GatewaySettings { routing, .. }) = &mut settings.gateway else {
         return format!("{settings:#?}");
@@ -222,7 +222,7 @@ fn schema_defaults_match_the_code() {
         let Some(default) = schema.get("default") else { continue };
         count += 1;
         let file = without(&path);
-        let force = |file: &Value| load(file).map(|settings| in_force(&settings));
+        let force = |file: &Value| load(file).map(|settings| active_settings(&settings));
         let usual = match force(&file) {
             Ok(usual) => usual,
             Err(problems) => {

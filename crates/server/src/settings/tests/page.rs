@@ -30,9 +30,9 @@ const IN_WORDS: &[(&str, &str)] =
 
 /// The page's name for a key.
 fn name_on_the_page(path: &str) -> &str {
-    let is_told_once = |key: &str| OF_LIMITS.contains(&key) || OF_WEBSOCKETS.contains(&key);
+    let is_documented_once = |key: &str| OF_LIMITS.contains(&key) || OF_WEBSOCKETS.contains(&key);
     match path.rsplit_once('.') {
-        Some((_, last)) if path.starts_with("gateway.") && is_told_once(last) => last,
+        Some((_, last)) if path.starts_with("gateway.") && is_documented_once(last) => last,
         _ => path,
     }
 }
@@ -116,8 +116,8 @@ fn page_default_is_a_value_a_key_or_unset() {
         };
         let default = schema_of(&schema, &path).get("default");
         let is_key = value.is_some_and(|value| value.contains('.') && keys.contains_key(value));
-        let is_told = value.is_some() || cell == "–" || IN_WORDS.contains(&(key, cell));
-        if !is_told || default.is_some() != (value.is_some() && !is_key) {
+        let is_documented = value.is_some() || cell == "–" || IN_WORDS.contains(&(key, cell));
+        if !is_documented || default.is_some() != (value.is_some() && !is_key) {
             wrong.push(format!("{key}: {cell}, and in the schema {default:?}"));
         }
     }

@@ -55,7 +55,7 @@ async fn record(mut socket: TcpStream, recorded: Arc<Mutex<Recording>>) {
             }
             Ok(None) => {
                 if socket.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
-                    // An incomplete request is harmless; it is never answered.
+                    // An incomplete request is never answered.
                     return;
                 }
             }

@@ -1,6 +1,6 @@
 //! Text output of `hivemind ctl key`: results, and warnings if something was done only partly.
 
-use crate::cli::ctl::table::{Table, each, limit, moment, span, text};
+use crate::cli::ctl::table::{TextTable, each, limit, moment, span, text};
 use hivemind_tls::escape::escape_lines;
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ fn why(of: &Value) -> String {
 }
 
 fn limits(body: &Value) -> String {
-    let mut table = Table::new(&["limit", "remaining#", "reset in", "returned#", "mode", "owner"]);
+    let mut table = TextTable::new(&["limit", "remaining#", "reset in", "returned#", "mode", "owner"]);
     for one in each(body, "limits") {
         let reset = one.get("reset_ms").and_then(Value::as_f64).map(span).unwrap_or_default();
         let [remaining, granted, mode] = ["remaining", "granted", "mode"].map(|name| text(one, name));
@@ -79,7 +79,7 @@ fn limits(body: &Value) -> String {
 
 /// The allowance that each node of a mesh holds; empty without a mesh.
 fn held(body: &Value) -> String {
-    let mut table = Table::new(&["limit", "node", "holds#"]);
+    let mut table = TextTable::new(&["limit", "node", "holds#"]);
     let mut notes = String::new();
     for one in each(body, "limits") {
         let Some(mesh) = one.get("mesh").filter(|mesh| mesh.is_object()) else { continue };

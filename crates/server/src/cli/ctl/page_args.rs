@@ -1,13 +1,13 @@
 //! Pagination of long lists.
 
 use super::table::text;
-use crate::cli::client::Question;
+use crate::cli::client::AdminRequest;
 use clap::Args;
 use serde_json::Value;
 
 /// Which part of a long list.
 #[derive(Args)]
-pub(super) struct Paged {
+pub(super) struct PageArgs {
     /// Number of items, up to 1000
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
@@ -17,8 +17,8 @@ pub(super) struct Paged {
     cursor: Option<String>,
 }
 
-impl Paged {
-    pub(super) fn of(&self, question: Question) -> Question {
+impl PageArgs {
+    pub(super) fn of(&self, question: AdminRequest) -> AdminRequest {
         question.with("limit", Some(&self.limit.to_string())).with("cursor", self.cursor.as_deref())
     }
 }

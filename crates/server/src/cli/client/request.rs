@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// A request to the admin API.
 #[derive(Debug)]
-pub(in crate::cli) struct Question {
+pub(in crate::cli) struct AdminRequest {
     pub(in crate::cli) method: Method,
     /// The path with its query.
     pub(in crate::cli) target: String,
@@ -16,7 +16,7 @@ pub(in crate::cli) struct Question {
 
 const JSON: &str = "application/json";
 
-impl Question {
+impl AdminRequest {
     pub(in crate::cli) fn get(path: &str) -> Self {
         Self { method: Method::GET, target: path.to_owned(), body: None, accept: JSON }
     }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn search_text_is_encoded_as_one_query_value() {
-        let question = Question::get("/api/v1/rules").with("domain", None).with("q", Some("a&b=ü ?#"));
+        let question = AdminRequest::get("/api/v1/rules").with("domain", None).with("q", Some("a&b=ü ?#"));
         assert_eq!(
             question.with("limit", Some("5")).target,
             "/api/v1/rules?q=a%26b%3D%C3%BC%20%3F%23&limit=5"

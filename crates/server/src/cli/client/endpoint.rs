@@ -7,14 +7,14 @@ use std::path::PathBuf;
 
 /// The admin endpoint of a service.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Place {
+pub(in crate::cli) enum AdminEndpoint {
     Tcp { host: String, port: u16, is_tls: bool },
     Socket(PathBuf),
 }
 
 const FORM: &str = "write it as http://HOST:PORT, https://HOST:PORT or unix:PATH";
 
-impl Place {
+impl AdminEndpoint {
     /// Whether traffic to it is private: TLS, loopback or a Unix socket.
     pub(in crate::cli) fn is_private(&self) -> bool {
         match self {
@@ -52,21 +52,21 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use super::Place;
+    use super::AdminEndpoint;
     use std::path::PathBuf;
 
     #[test]
     fn admin_url_parses_as_host_and_port_or_socket() {
-        let tcp = |host: &str, port, is_tls| Place::Tcp { host: host.to_owned(), port, is_tls };
+        let tcp = |host: &str, port, is_tls| AdminEndpoint::Tcp { host: host.to_owned(), port, is_tls };
         for (url, expected) in [
             ("http://192.0.2.1:8080", tcp("192.0.2.1", 8080, false)),
             ("http://[2001:db8::1]:9/", tcp("2001:db8::1", 9, false)),
             ("https://limits.example", tcp("limits.example", 443, true)),
-            ("unix:/run/a.sock", Place::Socket(PathBuf::from("/run/a.sock"))),
-            ("unix:///run/a.sock", Place::Socket(PathBuf::from("/run/a.sock"))),
-            ("unix:a.sock", Place::Socket(PathBuf::from("a.sock"))),
+            ("unix:/run/a.sock", AdminEndpoint::Socket(PathBuf::from("/run/a.sock"))),
+            ("unix:///run/a.sock", AdminEndpoint::Socket(PathBuf::from("/run/a.sock"))),
+            ("unix:a.sock", AdminEndpoint::Socket(PathBuf::from("a.sock"))),
         ] {
-            assert_eq!(Place::parse(url).unwrap(), expected, "{url}");
+            assert_eq!(AdminEndpoint::parse(url).unwrap(), expected, "{url}");
         }
         // Fails when every name that begins with `localhost` counts as this machine.
         for (url, is_private) in [
@@ -78,7 +78,7 @@ mod tests {
             ("https://192.0.2.1:8080", true),
             ("unix:a.sock", true),
         ] {
-            assert_eq!(Place::parse(url).unwrap().is_private(), is_private, "{url}");
+            assert_eq!(AdminEndpoint::parse(url).unwrap().is_private(), is_private, "{url}");
         }
         for wrong in [
             "",
@@ -90,7 +90,7 @@ mod tests {
             "http://a/api",
             "http://a?b",
         ] {
-            let error = Place::parse(wrong).unwrap_err().to_string();
+            let error = AdminEndpoint::parse(wrong).unwrap_err().to_string();
             assert!(error.contains("unix:PATH"), "{wrong}: {error}");
             assert!(!error.contains("u:p"), "the error contains a password: {error}");
         }

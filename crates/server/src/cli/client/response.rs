@@ -7,12 +7,12 @@ use serde_json::Value;
 
 /// A response of the admin API.
 #[derive(Debug)]
-pub(in crate::cli) struct Answer {
+pub(in crate::cli) struct AdminResponse {
     pub(in crate::cli) status: StatusCode,
     pub(in crate::cli) text: String,
 }
 
-impl Answer {
+impl AdminResponse {
     pub(in crate::cli) fn is_good(&self) -> bool {
         self.status.is_success()
     }

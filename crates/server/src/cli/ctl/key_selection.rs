@@ -13,7 +13,7 @@ use std::path::Path;
 const LARGEST_FILE: u64 = (256 << 10) + 2;
 
 #[derive(Args)]
-pub(super) struct Who {
+pub(super) struct KeySelection {
     /// The domain
     #[arg(value_name = "DOMAIN")]
     domain: String,
@@ -28,7 +28,7 @@ pub(super) struct Who {
     value_file: Vec<String>,
 }
 
-impl Who {
+impl KeySelection {
     /// The entries with the values from files.
     pub(super) fn entries(&self) -> anyhow::Result<Vec<(String, String)>> {
         self.entries_from(&mut std::io::stdin())
@@ -82,12 +82,12 @@ fn first_line(file: &str, input: &mut dyn Read) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NotUnderstood, Who};
+    use super::{KeySelection, NotUnderstood};
 
-    fn who(entries: &[&str], files: &[&str]) -> Who {
+    fn who(entries: &[&str], files: &[&str]) -> KeySelection {
         let [entries, value_file] =
             [entries, files].map(|texts| texts.iter().map(|text| (*text).to_owned()).collect());
-        Who { domain: "shop".to_owned(), entries, value_file }
+        KeySelection { domain: "shop".to_owned(), entries, value_file }
     }
 
     // Fails when `-` is taken for a file name, or when an invalid entry does not exit with 2.
@@ -97,7 +97,7 @@ mod tests {
         let file = folder.path().join("value");
         std::fs::write(&file, "Bearer a=b \r\nsecond\n").unwrap();
         let from = format!("authorization={}", file.display());
-        let read = |who: &Who| who.entries_from(&mut &b"of stdin\n"[..]);
+        let read = |who: &KeySelection| who.entries_from(&mut &b"of stdin\n"[..]);
         let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
         let both = who(&["plan=gold", "authorization", "sid", "user=@x"], &["sid=-", &from]);
         let expected =
