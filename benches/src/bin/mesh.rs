@@ -11,7 +11,7 @@ use hivemind_core::store::{
 };
 use hivemind_core::{Clock, Limit, Period, SystemClock, Timestamp};
 use hivemind_mesh::testing::mesh_nodes;
-use hivemind_mesh::{Carrier, NodeDecision, Lane, MeshOptions, MeshStore, Node, NodeId, Output};
+use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeDecision, NodeId, Output};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 
