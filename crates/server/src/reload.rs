@@ -67,8 +67,8 @@ enum Reason {
 impl<F: FollowedFiles> Follower<F> {
     /// Follows the files until the process ends.
     pub(crate) async fn run(mut self) {
-        let (changed, mut changes) = mpsc::channel(1);
-        let mut watcher = watch(&self.followed.paths(), &changed);
+        let (sender, mut changes) = mpsc::channel(1);
+        let mut watcher = watch(&self.followed.paths(), &sender);
         let mut net = tokio::time::interval(self.interval);
         net.tick().await; // The first tick completes immediately, and the files have just been loaded.
         let mut last_check = LastCheck { fingerprint: self.loaded, trouble: None };
@@ -81,14 +81,14 @@ impl<F: FollowedFiles> Follower<F> {
             // A folder that was missing has been created again, and the old watch does not cover it.
             if was_in_trouble && last_check.trouble.is_none() {
                 drop(watcher.take());
-                watcher = watch(&self.followed.paths(), &changed);
+                watcher = watch(&self.followed.paths(), &sender);
             }
             reason = tokio::select! {
                 Some(request) = self.requests.recv() => Reason::Request(request),
                 _ = net.tick() => {
                     // The same if it was missing only between two checks.
                     drop(watcher.take());
-                    watcher = watch(&self.followed.paths(), &changed);
+                    watcher = watch(&self.followed.paths(), &sender);
                     Reason::Change
                 }
                 Some(()) = changes.recv() => {
