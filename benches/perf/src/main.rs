@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "the case list is its output")]
 #![expect(clippy::unwrap_used, reason = "a case that cannot be prepared must end the run")]
 
+mod call;
 mod decision;
 mod mesh;
 
@@ -22,7 +23,13 @@ const NOW: Timestamp = Timestamp::from_millis(20_000 * 86_400_000 + 10_000);
 const PLENTY: u32 = 1_000_000_000;
 
 fn cases() -> impl Iterator<Item = &'static Case> {
-    decision::CASES.iter().chain(mesh::CASES)
+    [decision::CASES, call::CASES, mesh::CASES].into_iter().flatten()
+}
+
+/// Counting is on only within this function.
+#[inline(never)]
+fn repeat(iteration: &mut Iteration, times: u32) {
+    (0..times).for_each(|_| iteration());
 }
 
 fn main() -> ExitCode {
@@ -36,8 +43,7 @@ fn main() -> ExitCode {
             else {
                 return ExitCode::from(2);
             };
-            let mut iterate = prepare();
-            (0..iterations).for_each(|_| iterate());
+            repeat(&mut prepare(), iterations);
         }
         _ => {
             println!("Usage: hivemind-perf --list | CASE ITERATIONS");

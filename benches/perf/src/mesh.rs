@@ -1,9 +1,10 @@
-//! Decisions of a mesh node without its peers: by allowance that it holds, and as the owner of a counter.
+//! Decisions of a mesh node without its peers: by allowance that it holds, and as the owner of a counter. The codec of
+//! the frames that it exchanges with them.
 
 use crate::{Case, Iteration, NOW, PLENTY, fixed_window, sliding_window, token_bucket};
 use hivemind_core::store::{Charge, Context, Key, Parts, Store};
 use hivemind_core::{Cost, Limit};
-use hivemind_mesh::testing::mesh_nodes;
+use hivemind_mesh::testing::{FrameCodec, mesh_nodes};
 use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeDecision, NodeId, Output};
 use std::hint::black_box;
 
@@ -14,12 +15,16 @@ pub(super) const CASES: &[Case] = &[
     ("mesh: token bucket, as owner", || decision(token_bucket(PLENTY), true)),
     ("mesh: fixed window, as owner", || decision(fixed_window(PLENTY), true)),
     ("mesh: sliding window, as owner", || decision(sliding_window(PLENTY), true)),
+    ("mesh: write a frame of 8 reports", write_frame),
+    ("mesh: read a frame of 8 reports", read_frame),
 ];
 
 const KEY: Key = Key::from_bits(7, 0x9e37_79b9_7f4a_7c15);
 /// Decisions before the measured ones, and the hits of each: the allowance of a node grows with its demand.
 const WARM_UP: u32 = 400;
 const WARM_UP_HITS: u64 = 10_000;
+
+const REPORTS: u64 = 8;
 
 struct NoPeers;
 
@@ -50,6 +55,17 @@ fn decision(limit: Limit, as_owner: bool) -> Iteration {
         let verdicts = store.try_decide(black_box(&[charge_to(&limit)]), Context::at(black_box(NOW)));
         assert!(black_box(verdicts).is_some_and(|verdicts| verdicts.committed), "the allowance is spent");
     })
+}
+
+fn write_frame() -> Iteration {
+    let mut codec = FrameCodec::new(REPORTS, NOW);
+    Box::new(move || drop(black_box(codec.encode())))
+}
+
+fn read_frame() -> Iteration {
+    let mut codec = FrameCodec::new(REPORTS, NOW);
+    let frame = codec.encode();
+    Box::new(move || assert_eq!(codec.decode(black_box(&frame)), 8))
 }
 
 fn charge_to(limit: &Limit) -> Charge<'_> {

@@ -32,6 +32,27 @@ pub fn service(ruleset: Ruleset, options: Options) -> Arc<Service> {
     Arc::new(Service::new(ruleset, Arc::new(storage), KeySeed::random(), options, stats))
 }
 
+/// A service that counts in memory, with the default options, default telemetry and a fixed key seed.
+///
+/// # Panics
+///
+/// If the rules are invalid.
+#[must_use]
+pub fn default_service(rules: &str) -> Arc<Service> {
+    const DECISION_RING: usize = 10_000;
+    let ruleset = match parse_rules("rules", rules) {
+        Ok(loaded) => loaded.ruleset,
+        Err(problems) => panic!("{problems}"),
+    };
+    let options = Options { response_headers: None, dynamic_metadata: false, ..options() };
+    let storage = Arc::new(Storage::in_memory(MemoryStore::new(StoreOptions::default())));
+    let stats = Arc::new(Stats::default().with_decision_ring(DECISION_RING));
+    let seed = KeySeed::new(*b"a benchmark seed");
+    let service = Service::new(Ruleset::default(), storage, seed, options, stats);
+    service.reload(ruleset);
+    Arc::new(service)
+}
+
 /// All options that can be on.
 #[must_use]
 pub fn options() -> Options {

@@ -8,6 +8,8 @@ mod response;
 mod tests;
 
 pub use request::DecodedRequest;
+#[cfg(any(test, fuzzing, feature = "testing"))]
+pub(crate) use response::write;
 
 use hivemind_core::store::Store;
 use hivemind_core::{Clock, SystemClock, Timestamp};
@@ -63,8 +65,21 @@ impl<R: Store> RateLimitService<R> {
         span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Option<Result<(), CallError>> {
-        let started = SystemClock.now();
-        let result = self.try_decide(message, grant, started, span, out).transpose()?;
+        self.try_by(&SystemClock, message, grant, span, out)
+    }
+
+    /// The same with a clock as an argument.
+    #[inline]
+    pub(crate) fn try_by(
+        &self,
+        clock: &impl Clock,
+        message: &[u8],
+        grant: Option<&AccessGrant>,
+        span: Option<&mut DecisionSpan>,
+        out: &mut Vec<u8>,
+    ) -> Option<Result<(), CallError>> {
+        let started = clock.now();
+        let result = self.try_decide(message, grant, (clock, started), span, out).transpose()?;
         self.record_result(started, &result);
         Some(result)
     }
@@ -73,7 +88,7 @@ impl<R: Store> RateLimitService<R> {
         &self,
         message: &[u8],
         grant: Option<&AccessGrant>,
-        now: Timestamp,
+        (clock, now): (&impl Clock, Timestamp),
         span: Option<&mut DecisionSpan>,
         out: &mut Vec<u8>,
     ) -> Result<Option<()>, CallError> {
@@ -88,7 +103,7 @@ impl<R: Store> RateLimitService<R> {
             now,
             frontend,
         };
-        Ok(self.0.decide_at_once(&decision_request, span, |answer| write_response(answer, now, out)))
+        Ok(self.0.decide_at_once(&decision_request, span, |answer| write_response(answer, (clock, now), out)))
     }
 
     /// Appends the response to a message, however long the decision takes, and counts it.
@@ -125,7 +140,11 @@ impl<R: Store> RateLimitService<R> {
             now,
             frontend,
         };
-        self.0.decide(&decision_request, deadline, span, |answer| write_response(answer, now, out)).await;
+        self.0
+            .decide(&decision_request, deadline, span, |answer| {
+                write_response(answer, (&SystemClock, now), out);
+            })
+            .await;
         Ok(())
     }
 
@@ -173,9 +192,13 @@ impl<R: Store> RateLimitService<R> {
 }
 
 /// Appends a response, and records how long the call took.
-fn write_response(answer: &DecisionResponse<'_>, started: Timestamp, out: &mut Vec<u8>) {
+fn write_response(
+    answer: &DecisionResponse<'_>,
+    (clock, started): (&impl Clock, Timestamp),
+    out: &mut Vec<u8>,
+) {
     response::write(answer, out);
     if let Some(timings) = answer.timings() {
-        timings.observe(SystemClock.now().since(started));
+        timings.observe(clock.now().since(started));
     }
 }

@@ -1,6 +1,11 @@
-//! Fuzz targets of the rate limit service: its codec compared with prost, and whole calls.
+//! Fuzz targets of the rate limit service (its codec compared with prost, and whole calls), and what
+//! `cargo xtask perf` measures of it.
 
 #![expect(clippy::panic, clippy::missing_panics_doc, reason = "a broken promise must end the run")]
+
+mod perf;
+
+pub use perf::{FixedTimeService, decode_request, encode_request, response_writer};
 
 use crate::proto::envoy::service::ratelimit::v3::{
     RateLimitRequest, RateLimitResponse, rate_limit_response::Code,

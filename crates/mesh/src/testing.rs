@@ -1,7 +1,10 @@
 //! Test support: nodes that are members of one view without a vote, and random numbers from a seed.
 
+mod frames;
 mod random;
 
+#[doc(hidden)]
+pub use frames::FrameCodec;
 pub use random::Random;
 
 #[doc(hidden)]

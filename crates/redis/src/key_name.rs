@@ -345,7 +345,8 @@ impl NameWriter {
         if part.len() <= LONGEST_PART {
             return self.whole(part);
         }
-        self.whole(part.get(..part.floor_char_boundary(SHOWN_OF_A_LONG_PART)).unwrap_or_default());
+        let shown = (0..=SHOWN_OF_A_LONG_PART).rev().find_map(|end| part.get(..end));
+        self.whole(shown.unwrap_or_default());
         self.0.push_str("%~");
         for byte in Sha256::digest(part).into_iter().take(16) {
             self.formatted(format_args!("{byte:02x}"));

@@ -18,16 +18,17 @@ impl SpentCosts {
     /// Adds a debit to each counter.
     pub(crate) fn add(&self, cost: u64) {
         for spent in &self.0 {
-            spent.update(Ordering::Relaxed, Ordering::Relaxed, |spent| spent.saturating_add(cost));
+            let add = |spent: u64| Some(spent.saturating_add(cost));
+            let _ = spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
         }
     }
 
     /// Takes out up to `cost` per counter, and returns what was there.
     pub(crate) fn take(&self, cost: u64) -> Costs {
         self.0.each_ref().map(|spent| {
-            let before =
-                spent.update(Ordering::Relaxed, Ordering::Relaxed, |spent| spent.saturating_sub(cost));
-            Cost::new(before.min(cost))
+            let subtract = |spent: u64| Some(spent.saturating_sub(cost));
+            let before = spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
+            Cost::new(before.unwrap_or_default().min(cost))
         })
     }
 }

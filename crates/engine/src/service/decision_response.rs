@@ -115,6 +115,14 @@ impl<'r> DecisionResponse<'r> {
         Self { statuses: smallvec![Status::without_limit(0); descriptors], ..Self::new(true) }
     }
 
+    /// A refusal or an admission with one status, to measure the codec.
+    #[cfg(any(test, fuzzing, feature = "testing"))]
+    pub fn of_status(status: Status<'r>) -> Self {
+        let mut response = Self::new(status.code == Code::Ok);
+        response.add(status, None, false);
+        response
+    }
+
     /// The histogram for the time this answer took.
     pub fn timings(&self) -> Option<&'r Timings> {
         self.domain.map(|domain| match self.overall {

@@ -13,7 +13,7 @@ use std::ops::Range;
 pub(super) const MAX_DESCRIPTORS: usize = 256;
 
 /// The descriptors in the engine's types.
-pub(super) type Descriptors<'a> = SmallVec<[Descriptor<'a>; 4]>;
+pub(crate) type Descriptors<'a> = SmallVec<[Descriptor<'a>; 4]>;
 
 /// A decoded request.
 #[derive(Debug, Default)]
@@ -96,7 +96,7 @@ impl<'a> DecodedRequest<'a> {
     }
 
     /// The descriptors in the engine's types, or why the request is invalid.
-    pub(super) fn descriptors(&self) -> Result<Descriptors<'_>, CallError> {
+    pub(crate) fn descriptors(&self) -> Result<Descriptors<'_>, CallError> {
         if self.domain.is_empty() {
             return Err(CallError::EmptyDomain);
         }

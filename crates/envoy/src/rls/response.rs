@@ -8,7 +8,7 @@ use prost_types::{ListValue, Struct, Value, value::Kind};
 use smallvec::SmallVec;
 
 /// Appends the message.
-pub(super) fn write(answer: &DecisionResponse<'_>, out: &mut Vec<u8>) {
+pub(crate) fn write(answer: &DecisionResponse<'_>, out: &mut Vec<u8>) {
     number(1, code(answer.overall), out);
     for status in &answer.statuses {
         nested(2, out, |out| write_status(status, out));
