@@ -21,11 +21,12 @@ use axum::response::Response;
 use caller::CallerIdentity;
 use hivemind_engine::service::Service;
 use hivemind_tls::access::{Access, KEY_HEADER};
+use hivemind_tls::connections::ConnectionPermit;
 use host::{asked_host, is_of_another_page, is_own_name};
 use lists::is_for_all;
 use refusal::AccessRefusal;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 /// The clients that can reach a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,7 @@ async fn kept_here(request: Request, next: Next) -> Response {
 async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let caller = guard.caller(&request);
     let access_stats = &guard.service.stats().access;
+    let is_authenticated = matches!(caller.who, CallerIdentity::Token | CallerIdentity::Key(_));
     let judged = caller.judge(request.method(), request.uri().path());
     if let Err(refusal) = guard.is_asked_for_by_name(&request).and(judged) {
         let counter = match refusal {
@@ -76,9 +78,13 @@ async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> 
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let (status, why, _) = refusal.response_parts();
-        let is_known = matches!(caller.who, CallerIdentity::Token | CallerIdentity::Key(_));
-        guard.refused.log(&request, (&caller.who.to_string(), is_known), status, why);
+        guard.refused.log(&request, (&caller.who.to_string(), is_authenticated), status, why);
         return refusal.answer();
+    }
+    // The connection keeps its place, and its client may use the reserve.
+    let permit = request.extensions().get::<Weak<ConnectionPermit>>().and_then(Weak::upgrade);
+    if let (true, Some(permit)) = (is_authenticated, permit) {
+        permit.record_authenticated();
     }
     if is_write(request.method(), request.uri().path()) {
         request.extensions_mut().insert(AuditCaller(caller.who.to_string()));

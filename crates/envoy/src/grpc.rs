@@ -8,6 +8,7 @@ mod batch;
 mod body;
 mod call;
 mod connection;
+mod connection_schedule;
 mod deadline;
 mod message;
 #[cfg(test)]
@@ -15,4 +16,4 @@ mod tests;
 mod wait;
 mod workers;
 
-pub use workers::{CallerAuth, GrpcTimeouts, start_workers};
+pub use workers::{CallerAuth, GrpcConnection, GrpcTimeouts, start_workers};

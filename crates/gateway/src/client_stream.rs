@@ -179,7 +179,7 @@ mod tests {
     #[tokio::test]
     async fn empty_response_of_an_application_is_kept() {
         const NOTHING: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-        let activity = crate::connection_activity::ConnectionRegistry::default().enter();
+        let activity = crate::connection_activity::ConnectionRegistry::default().enter(std::rc::Weak::new());
         let written = async || {
             let (io, mut client) = tokio::io::duplex(4096);
             let mut stream = ClientStream::new(io, b"", Rc::clone(&activity), None);

@@ -66,9 +66,10 @@ pub(super) async fn serve(
     worker: Rc<WorkerState>,
     options: Rc<ConnectionOptions>,
 ) -> io::Result<()> {
-    let Arrival { stream, peer, permit: _permit } = arrival;
+    let Arrival { stream, peer, permit } = arrival;
+    let permit = Rc::new(permit);
     let stream = TcpStream::from_std(stream)?;
-    let activity = worker.registry.enter();
+    let activity = worker.registry.enter(Rc::downgrade(&permit));
     let is_trusted = worker.gateway.clients.trusts(Some(peer.ip()));
     let origin = PeerOrigin::new(peer.ip(), is_trusted, options.tls.is_some());
     let connection = Rc::new(ClientConnection { worker, activity, origin, upgraded_to: None.into() });
@@ -76,8 +77,13 @@ pub(super) async fn serve(
         None => detect_and_serve(stream, false, connection, &options).await,
         Some(acceptor) => {
             // Boxed, because it ends before the rest starts. Failures are logged there.
-            let handshake = Box::pin(accept(stream, acceptor, options.timeouts.head)).await;
-            if let Ok((stream, negotiated)) = handshake {
+            let handshake = Box::pin(async {
+                tokio::select! {
+                    () = permit.evicted() => None,
+                    handshake = accept(stream, acceptor, options.timeouts.head) => handshake.ok(),
+                }
+            });
+            if let Some((stream, negotiated)) = handshake.await {
                 Box::pin(detect_and_serve(stream, negotiated.is_http2, connection, &options)).await;
             }
         }
@@ -195,7 +201,7 @@ where
     .await;
     let ended = match outcome {
         Http1End::Aborted => {
-            if activity.is_within_head() {
+            if activity.is_within_head() && !activity.is_evicted() {
                 connection.log_unparsed(Failure::ClientTooSlow);
             }
             return None;
@@ -296,7 +302,14 @@ async fn http2<T>(
     let mut is_draining = false;
     let ended = poll_fn(|cx| {
         match activity.order(cx) {
-            Order::Abort => return Poll::Ready(Ok(())),
+            Order::Abort => {
+                if activity.is_evicted() {
+                    // The next poll writes GOAWAY.
+                    http.as_mut().graceful_shutdown();
+                    let _ = http.as_mut().poll(cx);
+                }
+                return Poll::Ready(Ok(()));
+            }
             Order::Drain if !is_draining => {
                 is_draining = true;
                 http.as_mut().graceful_shutdown();

@@ -5,6 +5,7 @@ use super::http2_streams::Http2Stream;
 use super::now;
 use super::request_body::Upload;
 use hivemind_core::Timestamp;
+use hivemind_tls::connections::ConnectionPermit;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub(super) enum Order {
 /// The state of one connection.
 pub(super) struct ConnectionActivity {
     order: Cell<Order>,
+    /// Weak, because the registry keeps the state of a closed connection for a moment.
+    permit: Weak<ConnectionPermit>,
     waker: RefCell<Option<Waker>>,
     requests: Cell<u32>,
     /// Whether a head is incomplete.
@@ -61,9 +64,10 @@ pub(super) struct ConnectionActivity {
 }
 
 impl ConnectionActivity {
-    fn new() -> Self {
+    fn new(permit: Weak<ConnectionPermit>) -> Self {
         Self {
             order: Cell::new(Order::Stay),
+            permit,
             waker: RefCell::default(),
             requests: Cell::new(0),
             // A new connection must send a head within the head timeout.
@@ -79,6 +83,10 @@ impl ConnectionActivity {
 
     /// The current order; the caller is woken when it changes.
     pub(super) fn order(&self, cx: &Context<'_>) -> Order {
+        if self.permit.upgrade().is_some_and(|permit| permit.poll_evicted(cx).is_ready()) {
+            // Only a connection before its first request is selected, but that may have begun meanwhile.
+            return if self.requests.get() > 0 { Order::Drain } else { Order::Abort };
+        }
         let mut waker = self.waker.borrow_mut();
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
@@ -114,6 +122,9 @@ impl ConnectionActivity {
 
     /// Records the start of a request; it ends when the returned guard is dropped.
     pub(super) fn begin_request(self: &Rc<Self>, has_body: bool) -> ActiveRequest {
+        if let Some(permit) = self.permit.upgrade() {
+            permit.record_authenticated();
+        }
         self.requests.set(self.requests.get() + 1);
         self.had_body.set(has_body);
         self.is_within_head.set(false);
@@ -131,6 +142,11 @@ impl ConnectionActivity {
         if self.order.get() == Order::Rest {
             self.order.set(Order::Stay);
         }
+    }
+
+    /// Whether the connection has to close for another one.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.permit.upgrade().is_some_and(|permit| permit.is_evicted())
     }
 
     /// Whether the last received bytes are an incomplete head, which no handler has seen.
@@ -218,8 +234,8 @@ pub(super) struct ConnectionRegistry {
 
 impl ConnectionRegistry {
     /// Registers a new connection.
-    pub(super) fn enter(&self) -> Rc<ConnectionActivity> {
-        let activity = Rc::new(ConnectionActivity::new());
+    pub(super) fn enter(&self, permit: Weak<ConnectionPermit>) -> Rc<ConnectionActivity> {
+        let activity = Rc::new(ConnectionActivity::new(permit));
         if self.is_stopping.get() {
             activity.order.set(Order::Drain);
         }

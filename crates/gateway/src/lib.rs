@@ -11,7 +11,6 @@ mod body_pace;
 mod client_stream;
 mod connection;
 mod connection_activity;
-mod connection_limit;
 mod context;
 mod counting;
 mod dial;
@@ -46,19 +45,18 @@ use access_log::AccessLogger;
 use arc_swap::ArcSwap;
 use connection::ConnectionOptions;
 use connection_activity::{ConnectionRegistry, ConnectionTimeouts};
-pub use connection_limit::ConnectionLimit;
-use connection_limit::ConnectionPermit;
 use context::{GatewayState, WorkerState};
 pub use counting::Counting;
 use dial::{DialContext, DialError};
 use hivemind_core::{Clock, MonotonicClock, Timestamp};
 use hivemind_telemetry::trace::Tracer;
 use hivemind_tls::TrustStores;
+use hivemind_tls::connections::ConnectionPermit;
 use hivemind_tls::workers::{WorkerExit, Workers};
 use hivemind_tower::error::LimitsError;
 use hivemind_tower::operator::EffectiveLimit;
 use hivemind_tower::{RateLimiter, RefusalLog};
-pub use limits::{Limiting, limiter};
+pub use limits::{Limiting, client_address, limiter};
 use routing::{RandomChoice, RoutingTable};
 use settings::Routing;
 use std::io;
@@ -163,11 +161,6 @@ impl Gateway {
     /// The active limits.
     pub fn effective_limits(&self) -> Vec<EffectiveLimit> {
         self.limiter.effective_limits()
-    }
-
-    /// The limit on connections per client, with these settings.
-    pub fn connection_limit(&self, front: &settings::Front) -> ConnectionLimit {
-        ConnectionLimit::of(front, self.state.clients.clone())
     }
 
     /// Asks clients to reconnect with their next response: another process listens in place of this one.

@@ -76,7 +76,8 @@ fn builder(gateway: &GatewaySettings) -> Result<(RateLimiterBuilder, Arc<Refusal
     Ok((builder, log))
 }
 
-fn identity(clients: &Clients) -> Result<Identity, GatewayLimitsError> {
+/// The source of client addresses, with the trusted proxies.
+pub fn client_address(clients: &Clients) -> Result<ClientAddress, GatewayLimitsError> {
     let header = match clients.header {
         Forwarding::XForwardedFor => ForwardingHeader::XForwardedFor,
         Forwarding::Forwarded => ForwardingHeader::Forwarded,
@@ -90,7 +91,11 @@ fn identity(clients: &Clients) -> Result<Identity, GatewayLimitsError> {
     } else {
         ClientAddress::behind_proxies(&clients.trusted_proxies, header)?
     };
-    let address = address.with_ipv6_prefix(Ipv6Prefix::new(clients.ipv6_prefix)?);
+    Ok(address.with_ipv6_prefix(Ipv6Prefix::new(clients.ipv6_prefix)?))
+}
+
+fn identity(clients: &Clients) -> Result<Identity, GatewayLimitsError> {
+    let address = client_address(clients)?;
     let mut steps = Vec::new();
     for step in &clients.identity {
         steps.extend(match step {

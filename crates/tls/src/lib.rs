@@ -11,6 +11,7 @@ pub mod acme;
 pub mod authority;
 mod certificate;
 mod client;
+pub mod connections;
 mod error;
 pub mod escape;
 mod pem;

@@ -6,13 +6,12 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-/// A connection with its permit, and its share in the load of its thread.
+/// A connection with its share in the load of its thread.
 struct QueuedConnection<C> {
     connection: C,
-    place: OwnedSemaphorePermit,
     load: Arc<()>,
 }
 
@@ -68,13 +67,13 @@ impl<C: Send + 'static> Workers<C> {
     }
 
     /// Passes a connection to the thread with the fewest.
-    pub fn deal(&self, connection: C, place: OwnedSemaphorePermit) {
+    pub fn deal(&self, connection: C) {
         let alive = self.0.iter().filter(|worker| !worker.inbox.is_closed());
         let Some(idlest) = alive.min_by_key(|worker| Arc::strong_count(&worker.load)) else {
             tracing::error!("no thread is left to serve connections; restart the service");
             return;
         };
-        let dealt = QueuedConnection { connection, place, load: Arc::clone(&idlest.load) };
+        let dealt = QueuedConnection { connection, load: Arc::clone(&idlest.load) };
         // If the thread ends between the check and this, the connection closes.
         let _ = idlest.inbox.send(dealt);
     }
@@ -90,11 +89,11 @@ where
     loop {
         tokio::select! {
             next = dealt.recv() => {
-                let Some(QueuedConnection { connection, place, load }) = next else { break };
+                let Some(QueuedConnection { connection, load }) = next else { break };
                 let attended = attend(connection);
                 connections.spawn_local(async move {
                     let served = attended.await;
-                    drop((place, load));
+                    drop(load);
                     served
                 });
             }

@@ -1,7 +1,8 @@
 //! Activity of a connection: decides whether it may stay open.
 
+use hivemind_tls::connections::ConnectionPermit;
 use std::cell::Cell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// Maximum bytes of unfinished messages per connection; complete messages are never buffered.
 const MAX_BUFFERED: usize = 2 << 20;
@@ -17,11 +18,38 @@ pub(super) struct Activity {
     /// Whether the call that is being polled is a stream.
     pub(super) is_stream: Cell<bool>,
     buffered: Cell<usize>,
+    /// Whether a call was authenticated; without API keys, whether one was answered successfully.
+    is_authenticated: Cell<bool>,
+    /// Weak, because a waiting call may outlast its connection.
+    permit: Weak<ConnectionPermit>,
 }
 
 impl Activity {
+    pub(super) fn new(permit: &Rc<ConnectionPermit>) -> Self {
+        Self { permit: Rc::downgrade(permit), ..Self::default() }
+    }
+
     pub(super) fn record_call(&self) {
         self.call_count.set(self.call_count.get() + 1);
+        // Authenticated connections keep their place, so they pay for no clock.
+        if !self.is_authenticated.get() {
+            self.with_permit(ConnectionPermit::record_call);
+        }
+    }
+
+    #[inline]
+    pub(super) fn record_authenticated(&self) {
+        if !self.is_authenticated.get() {
+            self.is_authenticated.set(true);
+            self.with_permit(ConnectionPermit::record_authenticated);
+        }
+    }
+
+    #[cold]
+    fn with_permit(&self, record: impl FnOnce(&ConnectionPermit)) {
+        if let Some(permit) = self.permit.upgrade() {
+            record(&permit);
+        }
     }
 
     /// The number of calls so far.
@@ -39,6 +67,9 @@ impl Activity {
 
     /// Records a waiting call; it ends when the returned guard is dropped.
     pub(super) fn track(self: &Rc<Self>, is_stream: bool) -> OpenCall {
+        if !self.is_busy() {
+            self.with_permit(ConnectionPermit::record_call_start);
+        }
         let open = OpenCall { activity: Rc::clone(self), is_stream };
         open.count().set(open.count().get() + 1);
         open
@@ -66,5 +97,8 @@ impl OpenCall {
 impl Drop for OpenCall {
     fn drop(&mut self) {
         self.count().set(self.count().get() - 1);
+        if !self.activity.is_busy() {
+            self.activity.with_permit(ConnectionPermit::record_call_end);
+        }
     }
 }

@@ -156,7 +156,12 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for CallServ
             Some(keys) => self.key_check.admit(keys, request.uri().path(), request.headers()),
         };
         let key = match admitted {
-            Ok(key) => key,
+            Ok(key) => {
+                if key.is_some() {
+                    self.activity.record_authenticated();
+                }
+                key
+            }
             Err(why) => {
                 worker.service.0.stats().access.unauthenticated.fetch_add(1, Ordering::Relaxed);
                 return self.new_call(CallState::Unauthenticated(why));
@@ -279,7 +284,10 @@ impl<S: Store + 'static> Call<S> {
                     }
                     Err(status) => return Poll::Ready(self.end(status)),
                 },
-                CallState::Deciding(decision) => return decision.as_mut().poll(cx).map(into_response),
+                CallState::Deciding(decision) => {
+                    let result = ready!(decision.as_mut().poll(cx));
+                    return Poll::Ready(self.respond(result));
+                }
                 CallState::Routed(routed) => {
                     self.activity.is_stream.set(true);
                     let Ok(response) = ready!(routed.as_mut().poll(cx));
@@ -306,6 +314,14 @@ impl<S: Store + 'static> Call<S> {
         into_response(end_span(self.span.take(), Err(status)))
     }
 
+    /// The response to a decision. A successful call authenticates its connection if keys are not required.
+    fn respond(&self, result: Result<Bytes, Status>) -> Response<GrpcBody> {
+        if result.is_ok() {
+            self.activity.record_authenticated();
+        }
+        into_response(result)
+    }
+
     /// Answers immediately, or starts to wait for the decision.
     fn decide(&mut self, message: UnaryMessage) -> Option<Response<GrpcBody>> {
         let outcome = match message.read(&self.headers) {
@@ -318,7 +334,8 @@ impl<S: Store + 'static> Call<S> {
         };
         match outcome {
             Ok(Some(result)) => {
-                Some(into_response(end_span(self.span.take(), result.map_err(|error| status(&error)))))
+                let result = end_span(self.span.take(), result.map_err(|error| status(&error)));
+                Some(self.respond(result))
             }
             Ok(None) => {
                 let deadline = self.wait().deadline;

@@ -1,23 +1,27 @@
 //! One HTTP/2 connection, from its first byte to its end. `GOAWAY` closes a connection without an HTTP/2 preface,
-//! without calls for too long, without ping responses, or of maximum age; calls in progress are answered first.
+//! without calls for too long, without ping responses, of maximum age, or whose place is needed; calls in progress are
+//! answered first.
 
 use super::activity::Activity;
 use super::api_key::ApiKeyCheck;
 use super::batch::{CallBatch, PendingCall};
 use super::call::{CallService, GrpcWorker};
+use super::connection_schedule::{CheckOutcome, ConnectionProgress, ConnectionSchedule, PREFACE_LENGTH};
 use super::workers::GrpcTimeouts;
 use hivemind_core::store::Store;
+use hivemind_core::{Clock, MonotonicClock};
+use hivemind_tls::connections::ConnectionPermit;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::Cell;
-use std::future::{Future, pending};
+use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{interval, timeout};
 use tokio_util::io::InspectReader;
 
 /// Maximum number of open streams per connection.
@@ -28,19 +32,21 @@ const WINDOW: u32 = 1 << 20;
 /// After a stall, a proxy resets all calls that it has waited for too long, at once. More of them than this are
 /// treated as an attack (the default of h2, 20, is less than a busy Envoy has in progress).
 const MAX_PENDING_RESETS: usize = 200;
-/// The client preface and the header of its first frame.
-const PREFACE_LENGTH: usize = 24 + 9;
 /// After GOAWAY, a connection without calls has this long to close.
 const LINGER: Duration = Duration::from_secs(2);
+/// Time for calls in flight when the connection has to close for another one.
+const EVICTED_LINGER: Duration = Duration::from_millis(100);
 
 /// Serves a connection to its end.
 pub(super) async fn serve<S: Store + 'static>(
     io: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    permit: ConnectionPermit,
     worker: Rc<GrpcWorker<S>>,
     timeouts: GrpcTimeouts,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let (received, activity) = (Rc::new(Cell::new(0)), Rc::new(Activity::default()));
+    let permit = Rc::new(permit);
+    let (received, activity) = (Rc::new(Cell::new(0)), Rc::new(Activity::new(&permit)));
     let counter = Rc::clone(&received);
     let io = InspectReader::new(io, move |read: &[u8]| counter.set(counter.get() + read.len()));
     let calls = CallService { worker, activity: Rc::clone(&activity), key_check: ApiKeyCheck::default() };
@@ -49,36 +55,35 @@ pub(super) async fn serve<S: Store + 'static>(
     let connection = Box::pin(settings(batch.clone(), timeouts).serve_connection(TokioIo::new(io), calls));
     let mut driver = ConnectionDriver { connection, batch, spare: Vec::new() };
     let mut stopped = pin!(stopped.wait_for(|stopped| *stopped));
-    let mut max_age = pin!(timeout(timeouts.age, pending::<()>()));
-    let (mut call_count, mut has_preface) = (0, false);
-    let mut preface_timeout = pin!(timeout(timeouts.handshake, pending::<()>()));
-    let mut idle_check = interval(timeouts.idle);
-    idle_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    idle_check.reset();
+    let mut schedule = ConnectionSchedule::new(timeouts, MonotonicClock.now());
+    let mut check = interval(schedule.first_check());
+    check.reset();
     loop {
         // The connection comes last: otherwise a busy one would use up the budget of the other branches.
         tokio::select! { biased;
             _ = &mut stopped => break,
-            _ = &mut max_age => break,
-            _ = &mut preface_timeout, if !has_preface => {
-                has_preface = received.get() >= PREFACE_LENGTH;
-                if !has_preface {
-                    return;
-                }
-            }
-            _ = idle_check.tick() => {
-                // Idle: no call started since the last tick, and none is in progress.
-                let before = std::mem::replace(&mut call_count, activity.call_count());
-                if call_count == before && !activity.is_busy() {
-                    break;
+            () = permit.evicted() => break,
+            _ = check.tick() => {
+                let (call_count, is_busy) = (activity.call_count(), activity.is_busy());
+                let progress = ConnectionProgress { received: received.get(), call_count, is_busy };
+                match schedule.check(MonotonicClock.now(), progress) {
+                    CheckOutcome::CheckAfter(time) => check.reset_after(time),
+                    CheckOutcome::Drain => break,
                 }
             }
             result = &mut driver => return log_end(result),
         }
     }
     // A client that sent no preface does not understand GOAWAY.
-    if received.get() >= PREFACE_LENGTH {
-        driver.connection.as_mut().graceful_shutdown();
+    if received.get() < PREFACE_LENGTH {
+        return;
+    }
+    driver.connection.as_mut().graceful_shutdown();
+    if permit.is_evicted() {
+        // Its place is needed: an idle connection only sends GOAWAY.
+        let time_limit = if activity.is_busy() { EVICTED_LINGER } else { Duration::ZERO };
+        let _ = timeout(time_limit, &mut driver).await;
+    } else {
         linger(driver, &activity).await;
     }
 }

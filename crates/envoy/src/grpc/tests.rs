@@ -1,7 +1,7 @@
 //! The transport with a store that waits, fails and panics, over real sockets: the memory store never does. Its
 //! behavior is tested in `tests/serve` and `tests/wire`.
 
-use super::{CallerAuth, GrpcTimeouts, start_workers};
+use super::{CallerAuth, GrpcConnection, GrpcTimeouts, start_workers};
 use crate::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
@@ -17,6 +17,7 @@ use hivemind_engine::service::Service;
 use hivemind_engine::storage::{OnError, Storage};
 use hivemind_engine::testing::options;
 use hivemind_telemetry::Stats;
+use hivemind_tls::connections::{ConnectionAdmission, ConnectionLimit, ConnectionLimits, NewConnection};
 use hivemind_tls::socket::Socket;
 use hivemind_tls::workers::WorkerExit;
 use std::net::SocketAddr;
@@ -109,7 +110,8 @@ impl TestServer {
         service.reload(parse_rules("rules", RULES).unwrap().ruleset);
         let service = RateLimitService(Arc::new(service));
         let (stop, stopped) = watch::channel(false);
-        let timeouts = GrpcTimeouts { handshake: LONG, call, idle: LONG, age: LONG, ping, pong: ping };
+        let timeouts =
+            GrpcTimeouts { handshake: LONG, first_call: LONG, call, idle: LONG, age: LONG, ping, pong: ping };
         let routes = tonic::service::Routes::default();
         let started =
             start_workers(NonZeroUsize::MIN, &service, &routes, &CallerAuth::default(), timeouts, &stopped)
@@ -118,14 +120,19 @@ impl TestServer {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
-            let permits = Arc::new(Semaphore::new(10));
+            let count = NonZeroUsize::new(10).unwrap();
+            let limit = ConnectionLimit::new(ConnectionLimits { max: count, per_client: count, reserved: 0 });
             let mut stopped = stopped;
             loop {
                 tokio::select! {
                     _ = stopped.changed() => return,
                     accepted = listener.accept() => {
-                        let permit = Arc::clone(&permits).try_acquire_owned().unwrap();
-                        workers.deal(Socket::try_from(accepted.unwrap().0).unwrap(), permit);
+                        let (stream, peer) = accepted.unwrap();
+                        let new = NewConnection { client: peer.ip().into(), is_limited: false, is_local: true };
+                        let ConnectionAdmission::Admitted { permit, .. } = limit.admit(&new) else {
+                            panic!("more than ten connections")
+                        };
+                        workers.deal(GrpcConnection { socket: Socket::try_from(stream).unwrap(), permit });
                     }
                 }
             }

@@ -7,6 +7,7 @@ use hivemind_core::store::Store;
 use hivemind_tls as tls;
 use hivemind_tls::PortTls;
 use hivemind_tls::access::ApiKeys;
+use hivemind_tls::connections::ConnectionPermit;
 use hivemind_tls::socket::Socket;
 use hivemind_tls::workers::{WorkerExit, Workers};
 use std::io;
@@ -22,6 +23,8 @@ use tonic::service::Routes;
 #[derive(Clone, Copy, Debug)]
 pub struct GrpcTimeouts {
     pub handshake: Duration,
+    /// From the opening of a connection to its first call.
+    pub first_call: Duration,
     pub call: Duration,
     pub idle: Duration,
     pub age: Duration,
@@ -39,6 +42,12 @@ pub struct CallerAuth {
     pub keys: Option<Arc<ApiKeys>>,
 }
 
+/// An accepted connection on its way to its worker thread.
+pub struct GrpcConnection {
+    pub socket: Socket,
+    pub permit: ConnectionPermit,
+}
+
 /// Starts the worker threads.
 pub async fn start_workers<S: Store + 'static>(
     count: NonZeroUsize,
@@ -47,37 +56,43 @@ pub async fn start_workers<S: Store + 'static>(
     auth: &CallerAuth,
     timeouts: GrpcTimeouts,
     stopped: &watch::Receiver<bool>,
-) -> io::Result<(Workers<Socket>, WorkerExit)> {
+) -> io::Result<(Workers<GrpcConnection>, WorkerExit)> {
     let (service, routes, auth, stopped) = (service.clone(), routes.clone(), auth.clone(), stopped.clone());
     let new_worker = move |_| {
         let worker = GrpcWorker::new(service.clone(), routes.clone(), auth.keys.clone(), timeouts.call);
         let (worker, tls, stopped) = (Rc::new(worker), auth.tls.clone(), stopped.clone());
-        move |socket| serve_socket(socket, tls.clone(), Rc::clone(&worker), timeouts, stopped.clone())
+        move |connection| {
+            serve_connection(connection, tls.clone(), Rc::clone(&worker), timeouts, stopped.clone())
+        }
     };
     Workers::start(count, "calls", new_worker).await
 }
 
-async fn serve_socket<S: Store + 'static>(
-    socket: Socket,
+async fn serve_connection<S: Store + 'static>(
+    GrpcConnection { socket, permit }: GrpcConnection,
     tls: Option<Arc<PortTls>>,
     worker: Rc<GrpcWorker<S>>,
     timeouts: GrpcTimeouts,
     stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
     match (socket, tls) {
-        (Socket::Tcp(stream), None) => serve(TcpStream::from_std(stream)?, worker, timeouts, stopped).await,
+        (Socket::Tcp(stream), None) => {
+            serve(TcpStream::from_std(stream)?, permit, worker, timeouts, stopped).await;
+        }
         (Socket::Tcp(stream), Some(tls)) => {
             // Boxed, so that plaintext connections do not reserve memory for it.
-            Box::pin(serve_tls(TcpStream::from_std(stream)?, tls, worker, timeouts, stopped)).await;
+            Box::pin(serve_tls((TcpStream::from_std(stream)?, permit), tls, worker, timeouts, stopped)).await;
         }
-        (Socket::Unix(stream), _) => serve(UnixStream::from_std(stream)?, worker, timeouts, stopped).await,
+        (Socket::Unix(stream), _) => {
+            serve(UnixStream::from_std(stream)?, permit, worker, timeouts, stopped).await;
+        }
     }
     Ok(())
 }
 
 /// Serves a connection over TLS. The handshake runs in the task of its connection, and delays no other.
 async fn serve_tls<S: Store + 'static>(
-    stream: TcpStream,
+    (stream, permit): (TcpStream, ConnectionPermit),
     tls: Arc<PortTls>,
     worker: Rc<GrpcWorker<S>>,
     timeouts: GrpcTimeouts,
@@ -86,10 +101,11 @@ async fn serve_tls<S: Store + 'static>(
     let acceptor = tls.acceptor();
     let accepted = tokio::select! { biased;
         _ = stopped.wait_for(|stopped| *stopped) => return,
+        () = permit.evicted() => return,
         accepted = tls::accept(stream, &acceptor, timeouts.handshake) => accepted,
     };
     // A failed handshake is logged there.
     if let Ok((stream, _)) = accepted {
-        serve(stream, worker, timeouts, stopped).await;
+        serve(stream, permit, worker, timeouts, stopped).await;
     }
 }

@@ -13,7 +13,7 @@ fn after(activity: &ConnectionActivity, seconds: u64) -> Order {
 #[test]
 fn incomplete_head_and_idle_connection_time_out() {
     let registry = ConnectionRegistry::default();
-    let activity = registry.enter();
+    let activity = registry.enter(Weak::new());
     assert_eq!((after(&activity, 4), after(&activity, 6)), (Order::Stay, Order::Abort));
     let request = activity.begin_request(false);
     activity.record_received();
@@ -28,7 +28,7 @@ fn incomplete_head_and_idle_connection_time_out() {
 #[test]
 fn idle_http2_connection_drains_before_it_is_closed() {
     let registry = ConnectionRegistry::default();
-    let activity = registry.enter();
+    let activity = registry.enter(Weak::new());
     activity.set_http2();
     assert_eq!((after(&activity, 59), after(&activity, 61)), (Order::Stay, Order::Drain));
     drop(activity.begin_request(false));
@@ -43,7 +43,7 @@ fn idle_http2_connection_drains_before_it_is_closed() {
 
 #[test]
 fn unread_response_closes_the_connection() {
-    let activity = ConnectionRegistry::default().enter();
+    let activity = ConnectionRegistry::default().enter(Weak::new());
     let _visit = activity.begin_request(false);
     activity.record_write(true);
     assert_eq!((after(&activity, 59), after(&activity, 61)), (Order::Stay, Order::Abort));
@@ -54,7 +54,7 @@ fn unread_response_closes_the_connection() {
 #[test]
 fn unfinished_body_keeps_its_connection_open() {
     let registry = ConnectionRegistry::default();
-    let activity = registry.enter();
+    let activity = registry.enter(Weak::new());
     let upload = Arc::<Upload>::default();
     let request = activity.begin_request(true);
     request.record_upload(Arc::clone(&upload));
@@ -73,11 +73,11 @@ fn unfinished_body_keeps_its_connection_open() {
 #[test]
 fn closed_connections_are_removed_and_new_ones_drain() {
     let registry = ConnectionRegistry::default();
-    let (stays, goes) = (registry.enter(), registry.enter());
+    let (stays, goes) = (registry.enter(Weak::new()), registry.enter(Weak::new()));
     drop(goes);
     registry.check(now(), TIMEOUTS);
     assert_eq!(registry.all.borrow().len(), 1);
     registry.is_stopping.set(true);
-    assert_eq!(registry.enter().order.get(), Order::Drain);
+    assert_eq!(registry.enter(Weak::new()).order.get(), Order::Drain);
     assert_eq!(stays.order.get(), Order::Stay);
 }

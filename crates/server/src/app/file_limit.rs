@@ -1,5 +1,6 @@
 //! File descriptor limit: every connection needs a descriptor, and the usual soft limit is 1,024.
 
+use super::listeners::MAX_HTTP_CONNECTIONS;
 use crate::settings::Settings;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -25,9 +26,14 @@ pub(super) fn raise(settings: &Settings) {
 
 /// The worst case: one upstream connection for each client connection.
 fn needed(settings: &Settings) -> u64 {
-    let of_calls = if settings.server.has_calls() { settings.server.calls.max_connections.get() } else { 0 };
+    let server = &settings.server;
+    let count = |listeners: &[bool]| listeners.iter().filter(|is_there| **is_there).count();
+    let of_calls =
+        count(&[server.grpc.is_some(), server.grpc_uds.is_some()]) * server.calls.max_connections.get();
+    let http = [server.admin.is_some(), server.admin_uds.is_some(), server.metrics.is_some()];
+    let of_http = count(&http) * MAX_HTTP_CONNECTIONS.get();
     let of_gateway = settings.gateway.as_ref().map_or(0, |gateway| 2 * gateway.front.max_connections.get());
-    (of_calls + of_gateway) as u64 + RESERVED
+    (of_calls + of_http + of_gateway) as u64 + RESERVED
 }
 
 /// The soft limit raised to the hard limit, if it is lower than needed.

@@ -10,7 +10,6 @@ use crate::settings::Settings;
 use anyhow::Context;
 use hivemind_gateway as gateway;
 use hivemind_gateway::Arrival;
-use hivemind_gateway::ConnectionLimit;
 use hivemind_gateway::Counting;
 use hivemind_gateway::Gateway;
 use hivemind_gateway::Limiting;
@@ -31,9 +30,11 @@ async fn redirect_all(mut listener: LimitedListener<Tcp>, https_port: u16, gate:
     loop {
         tokio::select! { biased;
             () = &mut closed => return,
-            Some((stream, permit, _)) = listener.next() => drop(tokio::spawn(async move {
-                tls::redirect::serve(stream, https_port).await;
-                drop(permit);
+            (stream, permit, _) = listener.next() => drop(tokio::spawn(async move {
+                tokio::select! {
+                    () = tls::redirect::serve(stream, https_port) => {}
+                    () = permit.evicted() => {}
+                }
             })),
         }
     }
@@ -46,7 +47,6 @@ pub(super) struct GatewayServer {
     pub(super) certificates: Option<Arc<ServerCertificates>>,
     workers: Workers<Arrival>,
     listener: LimitedListener<Tcp>,
-    connection_limit: ConnectionLimit,
     ended: WorkerExit,
 }
 
@@ -72,25 +72,21 @@ impl GatewayServer {
         )
         .await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
-        let connection_limit = gateway.connection_limit(&settings.front);
-        Ok(Self { gateway: Arc::new(gateway), certificates, workers, listener, connection_limit, ended })
+        Ok(Self { gateway: Arc::new(gateway), certificates, workers, listener, ended })
     }
 
     /// Passes new connections to the workers until the listener closes, then waits for the last of them.
     pub(super) async fn serve(self, gate: AcceptGate) {
-        let Self { workers, mut listener, connection_limit, ended, .. } = self;
+        let Self { workers, mut listener, ended, .. } = self;
         {
             let mut closed = pin!(gate.closed());
             loop {
                 tokio::select! { biased;
                     () = &mut closed => break,
-                    Some((stream, permit, peer)) = listener.next() => {
-                        let Some(client_permit) = connection_limit.acquire(peer.ip()) else { continue };
-                        match stream.into_std() {
-                            Ok(stream) => workers.deal(Arrival { stream, peer, permit: client_permit }, permit),
-                            Err(error) => tracing::warn!("a connection could not be passed to a worker: {error}"),
-                        }
-                    }
+                    (stream, permit, peer) = listener.next() => match stream.into_std() {
+                        Ok(stream) => workers.deal(Arrival { stream, peer, permit }),
+                        Err(error) => tracing::warn!("a connection could not be passed to a worker: {error}"),
+                    },
                 }
             }
         }

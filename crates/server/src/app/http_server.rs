@@ -1,7 +1,7 @@
 //! HTTP server of the admin and metrics ports: HTTP/1.1 and HTTP/2, with or without TLS. Each connection has its own
-//! task from its first byte, and closes when it is idle.
+//! task from its first byte, and closes when it is idle, or when its place is needed and it has not authenticated.
 
-use super::limited_listener::LimitedListener;
+use super::limited_listener::{LimitedListener, PeerAddress};
 use super::shutdown::{AcceptGate, DrainSignals, wait_until_set};
 use axum::Router;
 use axum::http::header::CONNECTION;
@@ -9,6 +9,7 @@ use axum::http::{HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
 use hivemind_admin::Stays;
+use hivemind_tls::connections::ConnectionPermit;
 use hivemind_tls::{PortTls, accept};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -17,8 +18,8 @@ use hyper_util::server::conn::auto;
 use std::convert::Infallible;
 use std::future::pending;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
@@ -34,6 +35,8 @@ const IDLE: Duration = Duration::from_secs(90);
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(40);
 /// For a client to read its response during shutdown.
 const LINGER: Duration = Duration::from_secs(5);
+/// The same when the connection has to close for another one.
+const EVICTED_LINGER: Duration = Duration::from_millis(100);
 /// A browser sends a few requests at once, a scraper one.
 const MAX_STREAMS: u32 = 16;
 /// Flow control windows: unread bytes of one request, and of a connection.
@@ -43,7 +46,7 @@ const MAX_HEADER_BYTES: u32 = 16 << 10;
 const PING: Duration = Duration::from_secs(30);
 
 /// Serves all clients until the listener closes, and then until the last response is sent.
-pub(super) async fn serve<L: Listener>(
+pub(super) async fn serve<L: Listener<Addr: PeerAddress>>(
     mut listener: LimitedListener<L>,
     tls: Option<Arc<PortTls>>,
     router: Router,
@@ -56,12 +59,9 @@ pub(super) async fn serve<L: Listener>(
             tokio::select! { biased;
                 () = &mut closed => break,
                 Some(_) = connections.join_next() => {}
-                Some((io, permit, _)) = listener.next() => {
+                (io, permit, _) = listener.next() => {
                     let (tls, router, drain) = (tls.clone(), router.clone(), drain.clone());
-                    connections.spawn(async move {
-                        serve_connection(io, tls, router, drain).await;
-                        drop(permit);
-                    });
+                    connections.spawn(serve_connection((io, Arc::new(permit)), tls, router, drain));
                 }
             }
         }
@@ -70,25 +70,34 @@ pub(super) async fn serve<L: Listener>(
     while connections.join_next().await.is_some() {}
 }
 
-async fn serve_connection<T>(io: T, tls: Option<Arc<PortTls>>, router: Router, drain: DrainSignals)
-where
+async fn serve_connection<T>(
+    (io, permit): (T, Arc<ConnectionPermit>),
+    tls: Option<Arc<PortTls>>,
+    router: Router,
+    drain: DrainSignals,
+) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Some(tls) = tls else { return serve_requests(io, router, drain).await };
+    let Some(tls) = tls else { return serve_requests(io, permit, router, drain).await };
     let acceptor = tls.acceptor();
     let handshake = tokio::select! { biased;
         () = wait_until_set(drain.closed.clone()) => return,
+        () = permit.evicted() => return,
         handshake = accept(io, &acceptor, FIRST_REQUEST_TIMEOUT) => handshake,
     };
     // A failed handshake is logged there.
     if let Ok((stream, _)) = handshake {
-        serve_requests(stream, router, drain).await;
+        if tls.knows_its_callers() {
+            permit.record_authenticated();
+        }
+        serve_requests(stream, permit, router, drain).await;
     }
 }
 
 /// The requests of a connection.
-#[derive(Default)]
 struct ConnectionState {
+    /// Weak, because a request may outlast its connection.
+    permit: Weak<ConnectionPermit>,
     started: AtomicU64,
     finished: AtomicU64,
     /// Responses without an end, such as event streams.
@@ -98,6 +107,12 @@ struct ConnectionState {
 }
 
 impl ConnectionState {
+    fn new(permit: &Arc<ConnectionPermit>) -> Self {
+        let (permit, streams) = (Arc::downgrade(permit), Stays::new(permit));
+        let (started, finished) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { permit, started, finished, streams, drain_now: Notify::new() }
+    }
+
     fn started(&self) -> u64 {
         self.started.load(Ordering::Relaxed)
     }
@@ -107,11 +122,11 @@ impl ConnectionState {
     }
 }
 
-async fn serve_requests<T>(io: T, router: Router, drain: DrainSignals)
+async fn serve_requests<T>(io: T, permit: Arc<ConnectionPermit>, router: Router, drain: DrainSignals)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let state = Arc::new(ConnectionState::default());
+    let state = Arc::new(ConnectionState::new(&permit));
     let counted = Arc::clone(&state);
     let mut closing = pin!(wait_until_set(drain.closed.clone()));
     let service = service_fn(move |request| {
@@ -127,6 +142,7 @@ where
     loop {
         tokio::select! { biased;
             () = &mut closing => break,
+            () = permit.evicted() => break,
             _ = &mut first_request, if !is_first_checked => {
                 is_first_checked = true;
                 if state.started() == 0 {
@@ -145,6 +161,12 @@ where
         }
     }
     connection.as_mut().graceful_shutdown();
+    if permit.is_evicted() {
+        // Its place is needed: an idle connection closes immediately.
+        let time_limit = if state.is_waiting() { EVICTED_LINGER } else { Duration::ZERO };
+        let _ = timeout(time_limit, &mut connection).await;
+        return;
+    }
     while timeout(LINGER, &mut connection).await.is_err() && state.is_waiting() {}
 }
 
@@ -156,6 +178,10 @@ async fn respond(
 ) -> Response {
     state.started.fetch_add(1, Ordering::Relaxed);
     request.extensions_mut().insert(state.streams.clone());
+    if let Some(permit) = state.permit.upgrade() {
+        permit.record_call_start();
+        request.extensions_mut().insert(Arc::downgrade(&permit));
+    }
     let is_http2 = request.version() == Version::HTTP_2;
     let ended = RequestGuard(state);
     let mut answer = match timeout(HANDLER_TIMEOUT, router.call(request)).await {
@@ -177,6 +203,9 @@ struct RequestGuard(Arc<ConnectionState>);
 impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.finished.fetch_add(1, Ordering::Relaxed);
+        if let Some(permit) = self.0.permit.upgrade() {
+            permit.record_call_end();
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Listening sockets of the service, all bound before anything is served.
 
-use super::limited_listener::LimitedListener;
+use super::limited_listener::{LimitedListener, ListenerLimits};
 use crate::inherited_sockets::{InheritedSockets, Opener, SocketPurpose};
 use crate::settings::Settings;
 use anyhow::{Context, bail};
@@ -9,6 +9,7 @@ use hivemind_core::{Clock, MonotonicClock};
 use hivemind_telemetry::log_throttle::LogThrottle;
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -25,9 +26,9 @@ pub(super) struct Tcp {
 }
 
 /// Operators, probes and scrapers are few; idle connections of others must not lock them out.
-const MAX_HTTP_CONNECTIONS: usize = 1_024;
+pub(super) const MAX_HTTP_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 /// A redirect is a single short response, so a small number is enough.
-const MAX_REDIRECT_CONNECTIONS: usize = 1_024;
+pub(super) const MAX_REDIRECT_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 /// Length of the accept queue, capped by the kernel's `net.core.somaxconn`. A burst of clients arrives within a
 /// moment, and a client that finds the queue full retries only after a second.
 const BACKLOG: u32 = 4_096;
@@ -51,7 +52,7 @@ impl Listeners {
     /// Opens all sockets in the settings: takes the inherited ones, and binds the others.
     pub(super) async fn open(settings: &Settings, mut sockets: InheritedSockets) -> anyhow::Result<Self> {
         let server = &settings.server;
-        let max_calls = server.calls.max_connections.get();
+        let max_calls = server.calls.max_connections;
         let port = |key| format!("set server.{key} to another port, 0 for any");
         let of_systemd = sockets.of_systemd();
         let from = &mut sockets;
@@ -59,17 +60,19 @@ impl Listeners {
             None => (None, None),
             Some(front) => {
                 let remedy = "set gateway.listen to another address, port 0 for any";
-                let max = front.max_connections.get();
-                let gateway = tcp(SocketPurpose::Gateway, Some(front.listen), max, remedy, from)?;
+                let limits = ListenerLimits::of_gateway(front)?;
+                let gateway = tcp(SocketPurpose::Gateway, Some(front.listen), limits, remedy, from)?;
                 let address = front.tls.as_ref().and_then(|tls| tls.redirect_from);
                 let remedy = "set gateway.tls.redirect_from to another address";
-                (gateway, tcp(SocketPurpose::Redirect, address, MAX_REDIRECT_CONNECTIONS, remedy, from)?)
+                let limits = ListenerLimits::of_server(MAX_REDIRECT_CONNECTIONS, server);
+                (gateway, tcp(SocketPurpose::Redirect, address, limits, remedy, from)?)
             }
         };
-        let grpc = tcp(SocketPurpose::Grpc, server.grpc, max_calls, &port("grpc_port"), from)?;
-        let admin = tcp(SocketPurpose::Admin, server.admin, MAX_HTTP_CONNECTIONS, &port("admin_port"), from)?;
-        let metrics =
-            tcp(SocketPurpose::Metrics, server.metrics, MAX_HTTP_CONNECTIONS, &port("metrics_port"), from)?;
+        let limits = |max| ListenerLimits::of_server(max, server);
+        let grpc = tcp(SocketPurpose::Grpc, server.grpc, limits(max_calls), &port("grpc_port"), from)?;
+        let of_http = || limits(MAX_HTTP_CONNECTIONS);
+        let admin = tcp(SocketPurpose::Admin, server.admin, of_http(), &port("admin_port"), from)?;
+        let metrics = tcp(SocketPurpose::Metrics, server.metrics, of_http(), &port("metrics_port"), from)?;
         let grpc_uds = unix(SocketPurpose::GrpcUds, server.grpc_uds.as_deref(), from).await?;
         let admin_uds = unix(SocketPurpose::AdminUds, server.admin_uds.as_deref(), from).await?;
         let handover = unix(SocketPurpose::Handover, server.handover_socket.as_deref(), from).await?;
@@ -91,8 +94,8 @@ impl Listeners {
             grpc,
             admin,
             metrics,
-            grpc_uds: grpc_uds.map(|socket| LimitedListener::new(socket, max_calls)),
-            admin_uds: admin_uds.map(|socket| LimitedListener::new(socket, MAX_HTTP_CONNECTIONS)),
+            grpc_uds: grpc_uds.map(|socket| local(socket, max_calls)),
+            admin_uds: admin_uds.map(|socket| local(socket, MAX_HTTP_CONNECTIONS)),
             handover,
             of_systemd,
         })
@@ -125,6 +128,11 @@ impl Listeners {
     }
 }
 
+/// Clients of a Unix socket have no address, so only their total is limited.
+fn local(socket: UnixListener, max: NonZeroUsize) -> LimitedListener<UnixListener> {
+    LimitedListener::new(socket, ListenerLimits::of_all(max, 0))
+}
+
 fn descriptor(socket: Option<&impl AsFd>) -> io::Result<Option<OwnedFd>> {
     socket.map(|socket| socket.as_fd().try_clone_to_owned()).transpose()
 }
@@ -138,7 +146,7 @@ impl AsFd for Tcp {
 fn tcp(
     purpose: SocketPurpose,
     address: Option<SocketAddr>,
-    max: usize,
+    limits: ListenerLimits,
     remedy: &str,
     sockets: &mut InheritedSockets,
 ) -> anyhow::Result<Option<LimitedListener<Tcp>>> {
@@ -149,7 +157,7 @@ fn tcp(
         }
         (None, None) => return Ok(None),
     };
-    Ok(Some(LimitedListener::new(Tcp::new(listener), max)))
+    Ok(Some(LimitedListener::new(Tcp::new(listener), limits)))
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {

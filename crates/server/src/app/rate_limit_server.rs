@@ -1,14 +1,14 @@
 //! The rate limit service: worker threads, listeners and gRPC health.
 
 use super::SharedComponents;
-use super::limited_listener::LimitedListener;
+use super::limited_listener::{LimitedListener, PeerAddress};
 use super::listeners::Tcp;
 use super::shutdown::{AcceptGate, Shutdown};
 use crate::settings::Settings;
 use anyhow::Context;
 use axum::serve::Listener;
 use hivemind_engine::health::Health;
-use hivemind_envoy::grpc::{self, CallerAuth, GrpcTimeouts};
+use hivemind_envoy::grpc::{self, CallerAuth, GrpcConnection, GrpcTimeouts};
 use hivemind_envoy::proto::DESCRIPTORS;
 use hivemind_envoy::rls::RateLimitService;
 use hivemind_tls::socket::Socket;
@@ -105,11 +105,12 @@ async fn start_workers(
     shared: &SharedComponents,
     routes: &Routes,
     stopped: &watch::Receiver<bool>,
-) -> anyhow::Result<(Arc<Workers<Socket>>, WorkerExit)> {
+) -> anyhow::Result<(Arc<Workers<GrpcConnection>>, WorkerExit)> {
     let calls = &settings.server.calls;
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let timeouts = GrpcTimeouts {
         handshake: calls.handshake_timeout,
+        first_call: calls.first_call_timeout,
         call: calls.call_timeout,
         idle: calls.idle_timeout,
         age: calls.max_connection_age,
@@ -125,9 +126,9 @@ async fn start_workers(
 }
 
 /// Passes new connections to the workers until the listener closes.
-async fn accept<L: Listener>(
+async fn accept<L: Listener<Addr: PeerAddress>>(
     mut listener: LimitedListener<L>,
-    workers: Arc<Workers<Socket>>,
+    workers: Arc<Workers<GrpcConnection>>,
     gate: AcceptGate,
 ) where
     Socket: TryFrom<L::Io, Error = std::io::Error>,
@@ -136,8 +137,8 @@ async fn accept<L: Listener>(
     loop {
         tokio::select! { biased;
             () = &mut closed => return,
-            Some((io, permit, _)) = listener.next() => match Socket::try_from(io) {
-                Ok(socket) => workers.deal(socket, permit),
+            (io, permit, _) = listener.next() => match Socket::try_from(io) {
+                Ok(socket) => workers.deal(GrpcConnection { socket, permit }),
                 Err(error) => tracing::warn!("a connection could not be passed to a worker: {error}"),
             },
         }

@@ -2,7 +2,7 @@
 
 use hivemind_config::ports::clash;
 use hivemind_config::reader::Section;
-use hivemind_config::value_kind::{DURATION, IP, PATH, PORT_OR_OFF, SPAN, count_up_to};
+use hivemind_config::value_kind::{COUNT, DURATION, IP, NUMBER, PATH, PORT_OR_OFF, SPAN, count_up_to};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -19,6 +19,10 @@ pub(crate) struct ServerSection {
     /// Unix socket where a new process requests the listening sockets; none: no handover.
     pub(crate) handover_socket: Option<PathBuf>,
     pub(crate) shutdown_grace: Duration,
+    /// On each port; none: a quarter of its connections, and unlimited for clients on this machine.
+    pub(crate) max_connections_per_client: Option<NonZeroUsize>,
+    /// On each port, for local and known clients; at most a sixteenth of its connections.
+    pub(crate) reserved_connections: usize,
     pub(crate) calls: Calls,
 }
 
@@ -43,6 +47,7 @@ pub(crate) struct Calls {
     /// Per listener.
     pub(crate) max_connections: NonZeroUsize,
     pub(crate) handshake_timeout: Duration,
+    pub(crate) first_call_timeout: Duration,
     pub(crate) call_timeout: Duration,
     pub(crate) idle_timeout: Duration,
     pub(crate) max_connection_age: Duration,
@@ -54,6 +59,8 @@ const MOST_WORKERS: usize = 1_024;
 const MOST_CONNECTIONS: usize = 1_000_000;
 /// Envoy opens one connection per worker.
 const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
+/// Enough for the callers and probes of one machine.
+const RESERVED_CONNECTIONS: u32 = 64;
 
 /// `older_metrics_port` is the deprecated `observability.prometheus.port`.
 pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>) -> ServerSection {
@@ -78,9 +85,21 @@ pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>
         }
     }
     let shutdown_grace = section.read("shutdown_grace", &DURATION).unwrap_or(Duration::from_secs(10));
+    let max_connections_per_client = section.read("max_connections_per_client", &COUNT);
+    let reserved = section.read("reserved_connections", &NUMBER).unwrap_or(RESERVED_CONNECTIONS);
     let calls = calls(&mut section);
-    let server =
-        ServerSection { grpc, admin, metrics, grpc_uds, admin_uds, handover_socket, shutdown_grace, calls };
+    let server = ServerSection {
+        grpc,
+        admin,
+        metrics,
+        grpc_uds,
+        admin_uds,
+        handover_socket,
+        shutdown_grace,
+        max_connections_per_client,
+        reserved_connections: usize::try_from(reserved).unwrap_or(usize::MAX),
+        calls,
+    };
     check_ports(&mut section, &server);
     server
 }
@@ -120,6 +139,7 @@ fn calls(section: &mut Section<'_, '_>) -> Calls {
         workers,
         max_connections,
         handshake_timeout: time("handshake_timeout", 10),
+        first_call_timeout: time("first_call_timeout", 10),
         call_timeout: time("call_timeout", 10),
         idle_timeout: time("idle_timeout", 60 * 60),
         max_connection_age: time("max_connection_age", 24 * 60 * 60),

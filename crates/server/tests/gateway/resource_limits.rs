@@ -31,7 +31,7 @@ async fn connections_per_client_are_capped_and_others_are_served() {
     first.finish().await;
     let again = async { while held("127.0.0.2").await.is_none() {} };
     within("its place", again).await;
-    let warning = gateway.log.next("a client has 2 connections open").await;
+    let warning = gateway.log.next("a client has 2 open connections").await;
     assert!(warning.contains("127.0.0.2") && warning.contains("trusted_proxies"), "{warning}");
 }
 
@@ -75,7 +75,7 @@ async fn open_file_limit_is_raised_and_logged_if_too_low() {
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     assert!(line.split_whitespace().any(|word| word == "4000") && !line.contains(" 256 "), "{line}");
     let mut gateway = Setup::new(&services).with_files(256, 300).start().await;
-    let warning = gateway.log.next("may have 300 files and connections").await;
+    let warning = gateway.log.next("may open 300 files and connections").await;
     assert!(warning.contains("ulimit -n") && warning.contains("WARN"), "{warning}");
     assert_eq!(gateway.get("/").await.code(), 200);
 }

@@ -9,11 +9,13 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod idle_clients;
 mod memory;
 mod service;
 
 mod bodies;
 mod cancels;
+mod connection_eviction;
 mod connection_limit;
 mod drain;
 mod floods;

@@ -64,6 +64,11 @@ impl Connection {
     pub async fn silent_at(address: SocketAddr) -> Self {
         let socket = within("a connection", TcpStream::connect(address)).await.unwrap();
         socket.set_nodelay(true).unwrap();
+        Self::on(socket)
+    }
+
+    /// An open socket on which nothing was sent yet.
+    pub fn on(socket: TcpStream) -> Self {
         Self {
             socket,
             unread: Vec::new(),
@@ -97,6 +102,12 @@ impl Connection {
         let mut connection = Self { spoken: true, ..Self::silent_at(address).await };
         connection.send_bytes(&[PREFACE, &Frame::settings(settings).bytes()].concat()).await;
         connection
+    }
+
+    /// Sends the preface on an open socket; none if it is closed.
+    pub async fn try_open_on(mut socket: TcpStream) -> Option<Self> {
+        socket.write_all(&[PREFACE, &Frame::settings(&[]).bytes()].concat()).await.ok()?;
+        Some(Self { spoken: true, ..Self::on(socket) })
     }
 
     pub async fn send_bytes(&mut self, bytes: &[u8]) {

@@ -25,8 +25,11 @@ const OF_LIMITS: &[&str] = &[
 /// The keys of a `websocket`, likewise.
 const OF_WEBSOCKETS: &[&str] = &["paths", "max_open", "on_limit"];
 /// Defaults without a fixed value: they depend on the machine or on another setting.
-const IN_WORDS: &[(&str, &str)] =
-    &[("server.workers", "one for each core"), ("gateway.max_connections_per_client", "a quarter of all")];
+const IN_WORDS: &[(&str, &str)] = &[
+    ("server.workers", "one for each core"),
+    ("server.max_connections_per_client", "a quarter of all"),
+    ("gateway.max_connections_per_client", "a quarter of all"),
+];
 
 /// The page's name for a key.
 fn name_on_the_page(path: &str) -> &str {
