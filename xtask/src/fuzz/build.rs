@@ -11,6 +11,9 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                      -Cllvm-args=-sanitizer-coverage-trace-compares -Zsanitizer=address";
 
+/// Targets whose names begin with this need only the mesh, without the feature `service` of the fuzz package.
+const MESH: &str = "mesh_";
+
 /// Builds the targets and returns the folder of their programs.
 pub(super) fn build(tree: &Tree, targets: &[String]) -> anyhow::Result<PathBuf> {
     let host = host()?;
@@ -20,6 +23,7 @@ pub(super) fn build(tree: &Tree, targets: &[String]) -> anyhow::Result<PathBuf> 
         .args(["build", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target", &host])
         .args(["--target-dir", "target/fuzz/build"])
         .args(targets.iter().flat_map(|target| ["--bin", target]))
+        .args(targets.iter().all(|target| target.starts_with(MESH)).then_some("--no-default-features"))
         .env("RUSTFLAGS", FLAGS)
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .current_dir(tree.root());
