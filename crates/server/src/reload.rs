@@ -1,5 +1,6 @@
 //! Reload of rules, configuration, certificates and keys: on file system events (write, rename, `ConfigMap` swap), on
-//! request (SIGHUP or the admin API), and at an interval in case an event is missing. An invalid file changes nothing.
+//! request (SIGHUP or the admin API), and at an interval in case an event is missing. Replaced folders are watched again.
+//! An invalid file changes nothing.
 
 mod configuration;
 mod keys;
@@ -13,18 +14,25 @@ pub(crate) use rules::{RuleFiles, accepted, refused};
 pub(crate) use tls::ServerTlsFiles;
 
 use hivemind_core::{Clock, SystemClock, Timestamp};
-use notify::event::{AccessKind, AccessMode};
+use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind, RecursiveMode, Watcher};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
 
 /// One save causes several events; the files are read this long after the last one.
 const SETTLE: Duration = Duration::from_millis(50);
 /// Limit of that wait, in case another program constantly writes into the same folder.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(1);
+/// How often the folders are compared with the watched ones, so that a folder that was removed and created again is
+/// read within a second.
+const RECHECK: Duration = Duration::from_millis(500);
 
 /// Files that can be reloaded while requests are decided.
 pub(crate) trait FollowedFiles: Send + 'static {
@@ -67,33 +75,33 @@ enum Reason {
 impl<F: FollowedFiles> Follower<F> {
     /// Follows the files until the process ends.
     pub(crate) async fn run(mut self) {
-        let (sender, mut changes) = mpsc::channel(1);
-        let mut watcher = watch(&self.followed.paths(), &sender);
+        let (changed, mut changes) = mpsc::channel(1);
+        let mut watch = FolderWatch::new(&self.followed.paths(), &changed);
         let mut net = tokio::time::interval(self.interval);
         net.tick().await; // The first tick completes immediately, and the files have just been loaded.
+        let mut recheck = tokio::time::interval(RECHECK);
+        recheck.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_check = LastCheck { fingerprint: self.loaded, trouble: None };
         let mut reason = Reason::Change;
         loop {
             // Disks may be slow; other tasks of this thread must not wait for them.
-            let was_in_trouble = last_check.trouble.is_some();
             tokio::task::block_in_place(|| self.look(&mut last_check, reason));
             self.followed.passes(SystemClock.now());
-            // A folder that was missing has been created again, and the old watch does not cover it.
-            if was_in_trouble && last_check.trouble.is_none() {
-                drop(watcher.take());
-                watcher = watch(&self.followed.paths(), &sender);
-            }
-            reason = tokio::select! {
-                Some(request) = self.requests.recv() => Reason::Request(request),
-                _ = net.tick() => {
-                    // The same if it was missing only between two checks.
-                    drop(watcher.take());
-                    watcher = watch(&self.followed.paths(), &sender);
-                    Reason::Change
+            reason = loop {
+                // A folder was replaced, and the old watch does not cover the new one. Changes between the last look
+                // and the new watch have no event, so the files are read again.
+                if tokio::task::block_in_place(|| watch.is_stale(&self.followed.paths())) {
+                    watch = FolderWatch::new(&self.followed.paths(), &changed);
+                    break Reason::Change;
                 }
-                Some(()) = changes.recv() => {
-                    let _ = tokio::time::timeout(SETTLE_AT_MOST, settled(&mut changes)).await;
-                    Reason::Change
+                tokio::select! {
+                    Some(request) = self.requests.recv() => break Reason::Request(request),
+                    _ = net.tick() => break Reason::Change,
+                    _ = recheck.tick() => {}
+                    Some(()) = changes.recv() => {
+                        let _ = tokio::time::timeout(SETTLE_AT_MOST, settled(&mut changes)).await;
+                        break Reason::Change;
+                    }
                 }
             };
         }
@@ -137,13 +145,61 @@ async fn settled(changes: &mut mpsc::Receiver<()>) {
     while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|change| change.is_some()) {}
 }
 
-/// Watches the folders of the files. If that fails, the interval still finds changes.
-fn watch(paths: &[PathBuf], changed: &mpsc::Sender<()>) -> Option<notify::RecommendedWatcher> {
-    if paths.is_empty() {
+/// The folders of the files, watched for events. If that fails, the interval still finds changes.
+struct FolderWatch {
+    folders: Vec<WatchedFolder>,
+    /// Whether a watched folder was removed or renamed; another one of that name may get its inode number.
+    is_broken: Arc<AtomicBool>,
+    _watcher: Option<notify::RecommendedWatcher>,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct WatchedFolder {
+    path: PathBuf,
+    is_deep: bool,
+    /// Device, inode and creation time; none if the folder does not exist.
+    identity: Option<(u64, u64, Option<SystemTime>)>,
+}
+
+impl WatchedFolder {
+    fn all(paths: &[PathBuf]) -> Vec<Self> {
+        let folders: BTreeSet<(&Path, bool)> = paths.iter().map(|path| folder_of(path)).collect();
+        let of = |(path, is_deep): (&Path, bool)| {
+            let metadata = std::fs::metadata(path).ok();
+            let identity = metadata.map(|of| (of.dev(), of.ino(), of.created().ok()));
+            Self { path: path.to_owned(), is_deep, identity }
+        };
+        folders.into_iter().map(of).collect()
+    }
+}
+
+impl FolderWatch {
+    fn new(paths: &[PathBuf], changed: &mpsc::Sender<()>) -> Self {
+        let (folders, is_broken) = (WatchedFolder::all(paths), Arc::<AtomicBool>::default());
+        let watcher = watch(&folders, &is_broken, changed);
+        Self { folders, is_broken, _watcher: watcher }
+    }
+
+    /// Whether a folder has been replaced, removed or created since the watch began.
+    fn is_stale(&self, paths: &[PathBuf]) -> bool {
+        self.is_broken.load(Ordering::Relaxed) || WatchedFolder::all(paths) != self.folders
+    }
+}
+
+fn watch(
+    folders: &[WatchedFolder],
+    is_broken: &Arc<AtomicBool>,
+    changed: &mpsc::Sender<()>,
+) -> Option<notify::RecommendedWatcher> {
+    if folders.is_empty() {
         return None;
     }
-    let changed = changed.clone();
-    let notify = move |event: notify::Result<Event>| {
+    let (changed, is_broken) = (changed.clone(), Arc::clone(is_broken));
+    let watched: Vec<PathBuf> = folders.iter().map(|folder| folder.path.clone()).collect();
+    let on_event = move |event: notify::Result<Event>| {
+        if event.as_ref().is_ok_and(|event| removes(event, &watched)) {
+            is_broken.store(true, Ordering::Relaxed);
+        }
         if !event.is_ok_and(|event| is_reading(event.kind)) {
             let _ = changed.try_send(()); // A full channel means that a check is already pending.
         }
@@ -152,16 +208,21 @@ fn watch(paths: &[PathBuf], changed: &mpsc::Sender<()>) -> Option<notify::Recomm
         let folder = folder.display();
         tracing::warn!(%error, %folder, "cannot watch the folder; changes are found at the reload interval");
     };
-    let folders: BTreeSet<(&Path, bool)> = paths.iter().map(|path| folder_of(path)).collect();
-    let watcher = notify::recommended_watcher(notify);
+    let watcher = notify::recommended_watcher(on_event);
     let mut watcher = watcher.map_err(|error| unwatched(Path::new(""), error)).ok()?;
-    for (folder, is_deep) in folders {
-        let depth = if is_deep { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
-        if let Err(error) = watcher.watch(folder, depth) {
-            unwatched(folder, error);
+    for folder in folders {
+        let depth = if folder.is_deep { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+        if let Err(error) = watcher.watch(&folder.path, depth) {
+            unwatched(&folder.path, error);
         }
     }
     Some(watcher)
+}
+
+/// Whether the event ends the watch of one of these folders.
+fn removes(event: &Event, watched: &[PathBuf]) -> bool {
+    let is_removal = matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)));
+    is_removal && event.paths.iter().any(|path| watched.contains(path))
 }
 
 /// The folder to watch for a path, and whether to include subfolders. A rename replaces the file itself, so its

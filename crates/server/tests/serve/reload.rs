@@ -2,6 +2,8 @@
 
 use hivemind_testkit::{Server, Setup, get, statuses};
 use std::path::Path;
+use std::time::Duration;
+use tokio::time::timeout;
 
 fn rules(requests: u32) -> String {
     format!(
@@ -91,6 +93,28 @@ async fn added_and_removed_files_in_a_folder_are_followed() {
     server.log.next("rules loaded").await;
     assert_eq!(statuses(&server.ask("e", "k=x").await), "none");
     assert_eq!(limit(&server).await, "OK 5/DAY, 5 left");
+}
+
+#[tokio::test]
+async fn recreated_rules_folder_is_read_within_a_second() {
+    // Seen failing on: a watch that stays on the removed folder until the reload interval.
+    let setup = Setup::new().rules_at("rules").with("rate_limiting.config_reload_interval", "1h");
+    setup.write("rules/one.yaml", &rules(5));
+    let mut server = setup.start().await;
+    let folder = server.path().join("rules");
+    for requests in 6..9 {
+        std::fs::remove_dir_all(&folder).unwrap();
+        server.log.next("the previous rules stay active").await;
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("one.yaml"), rules(requests)).unwrap();
+        // Usually within a second; the rest is for a busy machine.
+        let loaded = timeout(Duration::from_secs(5), server.log.next("rules loaded")).await;
+        assert!(loaded.is_ok(), "not before the reload interval");
+        assert_eq!(limit(&server).await, format!("OK {requests}/DAY, {requests} left"));
+        // The new folder is watched.
+        std::fs::write(folder.join("one.yaml"), rules(requests + 100)).unwrap();
+        server.log.next("rules loaded").await;
+    }
 }
 
 #[tokio::test]
