@@ -43,7 +43,7 @@ impl Target {
             return Err(Failure::BadTarget);
         }
         // Readers disagree about dot segments, so a path could be counted under another limit.
-        if has_dot_segments(path) {
+        if has_dot_segments(path) || has_encoded_control(path) {
             return Err(Failure::BadTarget);
         }
         Ok(Self { host, name })
@@ -56,6 +56,16 @@ impl Target {
         // The root of a name may be written as a trailing dot.
         name.strip_suffix('.').unwrap_or(name)
     }
+}
+
+/// Whether a path has a percent-encoded control character. Servers disagree about them: one reads a path only up to
+/// `%00`, another drops `%0a` at its end.
+fn has_encoded_control(path: &str) -> bool {
+    let is_control = |octet: &[u8]| {
+        matches!(octet, [b'%', b'0' | b'1', low] if low.is_ascii_hexdigit())
+            || octet.eq_ignore_ascii_case(b"%7f")
+    };
+    path.as_bytes().windows(3).any(is_control)
 }
 
 /// The length of the name in a host; `None` if it is ambiguous. Empty is allowed (RFC 9110, 7.2), and matches no
@@ -98,6 +108,18 @@ mod tests {
         assert_eq!(of(Request::get("*").header("host", "a")), Err(Failure::BadTarget));
         assert_eq!(of(Request::options("*").header("host", "a")), Ok(Some("a".into())));
     }
+
+    #[test]
+    fn paths_with_encoded_control_characters_are_rejected() {
+        let path = |path: &str| of(Request::get(path).header("host", "a")).is_ok();
+        for sound in ["/login%20", "/login.", "/%2500", "/a%7e", "/%C3%A4", "/a?b=%00%0a"] {
+            assert!(path(sound), "{sound}");
+        }
+        for wrong in ["/login%0a", "/login%0D%0A", "/login%00", "/%00/login", "/a%09b", "/a%1Fb", "/a%7F"] {
+            assert!(!path(wrong), "{wrong}");
+        }
+    }
+
     #[test]
     fn paths_with_dot_segments_are_rejected() {
         let path = |path: &str| of(Request::get(path).header("host", "a")).is_ok();
@@ -114,6 +136,7 @@ mod tests {
             "/a/..;x=1/b",
             "/a/.%3bx/b",
             "/%ff/%2e./b",
+            "/a/..%20/b",
         ] {
             assert!(!path(wrong), "{wrong}");
         }

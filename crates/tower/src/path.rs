@@ -30,35 +30,45 @@ pub(crate) fn decode_segments(path: &str) -> Option<String> {
 }
 
 /// Normalizes a path like the most lenient server: decodes everything including slashes, merges repeated
-/// slashes, resolves dot segments, and removes path parameters and a trailing slash. `None` if that changes
-/// nothing. Hardly any server does all of it, but a spelling that any server accepts must not bypass a limit.
+/// slashes, resolves dot segments, cuts the path at a NUL, and removes path parameters, dots and whitespace at the
+/// end of a segment, and a trailing slash. `None` if that changes nothing. Hardly any server does all of it, but a
+/// spelling that any server accepts must not bypass a limit.
 ///
 /// ```
 /// use hivemind_tower::path::normalize;
 ///
 /// assert_eq!(normalize("/login"), None); // It has only one reading.
 /// assert_eq!(normalize("/login;v=1").as_deref(), Some("/login"));
+/// assert_eq!(normalize("/login.").as_deref(), Some("/login")); // As Windows reads names.
 /// ```
 #[must_use]
 pub fn normalize(path: &str) -> Option<String> {
-    let odd = |pair: &[u8]| matches!(pair, b"//" | b"/.") || matches!(pair, [b'%' | b';' | b'\\', _]);
-    let ends_odd = path.len() > 1 && path.ends_with(['/', ';', '\\', '%']);
+    let odd = |pair: &[u8]| matches!(pair, b"//" | b"/." | b"./") || matches!(pair, [b'%' | b';' | b'\\', _]);
+    let ends_odd = path.len() > 1 && path.ends_with(['/', ';', '\\', '%', '.']);
     if !ends_odd && !path.as_bytes().windows(2).any(odd) {
         return None;
     }
     // Octets that are not UTF-8 are replaced, so that one of them does not leave the rest encoded.
     let octets = octets(path, false);
     let decoded = String::from_utf8_lossy(&octets);
+    // A C string ends at a NUL.
+    let decoded = decoded.split('\0').next().unwrap_or_default();
     let mut segments: Vec<&str> = Vec::new();
     for segment in decoded.split(['/', '\\']) {
-        match segment.split(';').next().unwrap_or_default() {
-            "" | "." => {}
-            ".." => drop(segments.pop()),
-            segment => segments.push(segment),
+        let name = segment.split(';').next().unwrap_or_default().trim_end();
+        match name.trim_end_matches(is_dropped_at_the_end) {
+            _ if name == ".." => drop(segments.pop()),
+            "" => {}
+            name => segments.push(name),
         }
     }
     let normalized = format!("/{}", segments.join("/"));
     (normalized != path).then_some(normalized)
+}
+
+/// Windows drops dots and spaces at the end of a name; a regular expression may match before a line break there.
+fn is_dropped_at_the_end(letter: char) -> bool {
+    letter == '.' || letter.is_whitespace()
 }
 
 /// Whether a path has a `.` or `..` segment in any reading that [`normalize`] considers.
@@ -78,7 +88,7 @@ pub fn has_dot_segments(path: &str) -> bool {
     let mut segments = octets.split(|octet| matches!(octet, b'/' | b'\\'));
     segments.any(|segment| {
         let name = segment.split(|octet| *octet == b';').next().unwrap_or_default();
-        matches!(name, b"." | b"..")
+        matches!(name.trim_ascii_end(), b"." | b"..")
     })
 }
 
@@ -125,6 +135,18 @@ mod tests {
             ("/x%2f..%2Flogin", Some("/login")),
             ("/x\\..\\login", Some("/login")),
             ("/login;v=1", Some("/login")),
+            ("/login.", Some("/login")),
+            ("/login...", Some("/login")),
+            ("/login./", Some("/login")),
+            ("/login%20", Some("/login")),
+            ("/login%20.%20", Some("/login")),
+            ("/login%0a", Some("/login")),
+            ("/login%09;v=1", Some("/login")),
+            ("/login%00", Some("/login")),
+            ("/login%00.html", Some("/login")),
+            ("/users./me%20", Some("/users/me")),
+            ("/x/..%20/login", Some("/login")),
+            ("/a%20b", Some("/a b")),
             ("/%6Cogin", Some("/login")),
             ("/.well-known", None),
             ("/100%", None),
