@@ -46,9 +46,11 @@ const DEFAULT_HEADERS: usize = 100;
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(10);
 /// After an early error response the client's remaining bytes are read for this long (between two bytes, and in
-/// total), so that it receives the response: closing a socket with unread bytes discards what it has sent.
+/// total), and up to this many, so that it receives the response: closing a socket with unread bytes discards what it
+/// has sent.
 const LINGER_SILENT: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_secs(30);
+const LINGER_BYTES: usize = 32 << 20;
 
 /// How connections are served.
 #[derive(Clone)]
@@ -72,6 +74,7 @@ pub(super) async fn serve(
     let activity = worker.registry.enter(Rc::downgrade(&permit));
     let is_trusted = worker.gateway.clients.trusts(Some(peer.ip()));
     let origin = PeerOrigin::new(peer.ip(), is_trusted, options.tls.is_some());
+    let origin = origin.keeping_overrides(worker.gateway.keeps_override_headers);
     let connection = Rc::new(ClientConnection { worker, activity, origin, upgraded_to: None.into() });
     match &options.tls {
         None => detect_and_serve(stream, false, connection, &options).await,
@@ -260,10 +263,13 @@ async fn linger(
         if !matches!(timeout(silent, io.shutdown()).await, Ok(Ok(()))) {
             return;
         }
-        let mut waste = [0; 1_024];
+        let (mut waste, mut left) = ([0; 1_024], LINGER_BYTES);
         while let Ok(Ok(read)) = timeout(silent, io.read(&mut waste)).await
             && read > 0
-        {}
+            && left > read
+        {
+            left -= read;
+        }
     };
     let mut stopped = stopped.clone();
     let until_stopped = async {

@@ -27,6 +27,8 @@ pub(super) struct GatewayState {
     pub(super) counting: Counting,
     /// Trusted proxies.
     pub(super) clients: ClientAddress,
+    /// Whether override headers pass from untrusted peers too.
+    pub(super) keeps_override_headers: bool,
     /// HTTP/2 limits only the total size of headers.
     pub(super) max_headers: usize,
     /// Whether another process has taken over: idle connections would otherwise be closed between two requests.

@@ -2,9 +2,7 @@
 //! upstreams. All are constants, so a flood of failures costs no formatting.
 
 use bytes::Bytes;
-use http::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
-};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 
 /// Why a request failed.
@@ -108,16 +106,22 @@ impl Failure {
         }
     }
 
-    /// The response; it closes the connection if the request was not read completely.
-    pub(super) fn response(self, is_unread: bool) -> Response<Bytes> {
-        let mut response = self.complete_response();
-        if is_unread {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
+    /// Whether the connection may continue after the unread rest of the request: not if the request is ambiguous, so
+    /// that its rest could be parsed as another one, and not if the client is too slow.
+    pub(super) const fn keeps_connection(self) -> bool {
+        matches!(
+            self,
+            Self::NoService
+                | Self::BodyTooLarge
+                | Self::OverLimit
+                | Self::UpstreamFailed
+                | Self::UpstreamBusy
+                | Self::UpstreamTooSlow
+        )
     }
 
-    fn complete_response(self) -> Response<Bytes> {
+    /// The response.
+    pub(super) fn response(self) -> Response<Bytes> {
         let body = self.body();
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -179,7 +183,7 @@ mod tests {
     #[test]
     fn failure_body_status_equals_response_status() {
         for failure in ALL {
-            let answer = failure.complete_response();
+            let answer = failure.response();
             let problem: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
             assert_eq!(problem["status"], answer.status().as_u16());
             assert!(problem["detail"].as_str().unwrap().ends_with('.'), "{problem}");

@@ -21,6 +21,8 @@ pub(super) struct PeerOrigin {
     /// Whether its forwarding headers are trusted.
     pub(super) is_trusted: bool,
     pub(super) is_tls: bool,
+    /// Whether its override headers pass.
+    keeps_overrides: bool,
 }
 
 impl PeerOrigin {
@@ -29,7 +31,13 @@ impl PeerOrigin {
         // An IP address is always a valid header value.
         let text = HeaderValue::from_str(&address.to_string());
         let text = text.unwrap_or_else(|_| HeaderValue::from_static("unknown"));
-        Self { address, text, is_trusted, is_tls }
+        Self { address, text, is_trusted, is_tls, keeps_overrides: is_trusted }
+    }
+
+    /// With override headers kept even if the peer is not trusted, if `keeps`.
+    pub(super) const fn keeping_overrides(mut self, keeps: bool) -> Self {
+        self.keeps_overrides |= keeps;
+        self
     }
 
     const fn scheme(&self) -> &'static str {
@@ -45,7 +53,7 @@ impl PeerOrigin {
         written: ForwardedHeaders,
         trusted_header: Option<ForwardingHeader>,
     ) {
-        remove(headers, trusted_header.filter(|_| self.is_trusted));
+        remove(headers, trusted_header.filter(|_| self.is_trusted), self.keeps_overrides);
         if matches!(written, ForwardedHeaders::XForwarded | ForwardedHeaders::Both) {
             self.write_x_forwarded(headers, host);
         }
@@ -123,10 +131,30 @@ pub(super) fn is_ambiguous(name: &HeaderName) -> bool {
     name.as_str().as_bytes().contains(&b'_')
 }
 
+/// Headers by which a client can make an application serve another method or target than the one that was limited, or
+/// believe another address; and `Proxy`, which CGI passes on as the variable `HTTP_PROXY`.
+const OVERRIDES: [HeaderName; 7] = [
+    HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-http-method"),
+    HeaderName::from_static("x-method-override"),
+    HeaderName::from_static("x-original-url"),
+    HeaderName::from_static("x-rewrite-url"),
+    HeaderName::from_static("true-client-ip"),
+    HeaderName::from_static("proxy"),
+];
+
+/// Whether a header overrides a part of the request.
+pub(super) fn is_override(name: &HeaderName) -> bool {
+    // By length first, because this runs for every header of every request.
+    matches!(name.as_str().len(), 5 | 13 | 14 | 17 | 22) && OVERRIDES.contains(name)
+}
+
 /// Removes headers that describe the client, except for the trusted kind, and ambiguous spellings of them.
-fn remove(headers: &mut HeaderMap, trusted_header: Option<ForwardingHeader>) {
+fn remove(headers: &mut HeaderMap, trusted_header: Option<ForwardingHeader>, keeps_overrides: bool) {
     let is_untrusted = |name: &&HeaderName| {
-        is_ambiguous(name) || describes_client(name) && (kind(name).is_none() || kind(name) != trusted_header)
+        (!keeps_overrides && is_override(name))
+            || is_ambiguous(name)
+            || describes_client(name) && (kind(name).is_none() || kind(name) != trusted_header)
     };
     let found: SmallVec<[HeaderName; 4]> = headers.keys().filter(is_untrusted).cloned().collect();
     for name in &found {
@@ -202,6 +230,21 @@ mod tests {
                 "x-forwarded-proto: http",
             ]
         );
+    }
+
+    #[test]
+    fn override_headers_of_untrusted_peers_are_removed() {
+        let left = |is_trusted: bool, keeps: bool| {
+            let mut headers: HeaderMap =
+                OVERRIDES.into_iter().map(|name| (name, HeaderValue::from_static("x"))).collect();
+            headers.insert("x-kept", HeaderValue::from_static("x"));
+            let origin = PeerOrigin::new([192, 0, 2, 1].into(), is_trusted, false).keeping_overrides(keeps);
+            origin.write_headers(&mut headers, None, ForwardedHeaders::Off, None);
+            headers.len()
+        };
+        assert_eq!(left(false, false), 1);
+        assert_eq!(left(false, true), 1 + OVERRIDES.len());
+        assert_eq!(left(true, false), 1 + OVERRIDES.len());
     }
 
     #[test]

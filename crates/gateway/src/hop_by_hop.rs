@@ -1,7 +1,7 @@
 //! Hop-by-hop headers (RFC 9110, 7.6.1): removed here, together with all headers that `Connection` names. One pass
 //! over the names finds them; most requests have none and need no lookup.
 
-use super::forwarding::{describes_client, is_ambiguous};
+use super::forwarding::{describes_client, is_ambiguous, is_override};
 use hivemind_tower::tokens::has_token;
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, COOKIE, EXPECT,
@@ -82,6 +82,7 @@ pub(super) fn remove_from_trailers(trailers: &mut HeaderMap) {
         is_hop_by_hop(name)
             || is_end_to_end(name)
             || is_ambiguous(name)
+            || is_override(name)
             || [CONTENT_ENCODING, CONTENT_RANGE, TRAILER, EXPECT, MAX_FORWARDS, SET_COOKIE].contains(*name)
     };
     let found: SmallVec<[HeaderName; 4]> = trailers.keys().filter(is_of_the_head).cloned().collect();
@@ -153,6 +154,8 @@ mod tests {
             ("forwarded", "for=1.2.3.4"),
             ("x-real-ip", "1.2.3.4"),
             ("x_real_ip", "1.2.3.4"),
+            ("x-http-method-override", "DELETE"),
+            ("proxy", "http://192.0.2.1"),
             ("cookie", "session_id=a"),
             ("authorization", "Bearer a"),
             ("x-session-id", "a"),

@@ -36,6 +36,7 @@ pub mod settings;
 mod short_writes;
 mod target;
 mod trace_events;
+pub mod unread_body;
 mod upgrade;
 mod upgraded_connection;
 mod upstream;
@@ -115,6 +116,7 @@ impl Gateway {
             decisions,
             counting,
             clients,
+            keeps_override_headers: front.keeps_override_headers,
             max_headers: front.max_headers,
             requests_reconnect: AtomicBool::new(false),
         });

@@ -11,11 +11,12 @@ use super::response_body::{Content, ResponseContent, UpstreamBody};
 use super::routing::RoutedService;
 use super::target::Target;
 use super::trace_events::{enter, record_decision};
+use super::unread_body::{BodyDrain, RecoverableBody};
 use super::upgrade;
 use hivemind_telemetry::Frontend;
 use hivemind_telemetry::trace::{DecisionSpan, SpanStage};
 use hivemind_tower::{Admission, AdmittedRequest};
-use http::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
+use http::header::{CONNECTION, EXPECT, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body::Body;
@@ -32,17 +33,26 @@ pub(super) async fn answer(
 ) -> Result<Response<ResponseContent>, Infallible> {
     let (parts, body) = request.into_parts();
     let active = connection.activity.begin_request(!body.is_end_stream());
-    // A connection with unread request bytes is closed: they could be parsed as a request.
     let is_http2 = parts.version == Version::HTTP_2;
-    let is_unread = !body.is_end_stream() && !is_http2;
+    let (body, remainder) =
+        if is_http2 { RecoverableBody::of_http2(body) } else { RecoverableBody::new(body) };
+    let expects_continue = parts.headers.contains_key(EXPECT);
+    let mut must_close = false;
     let log = connection.worker.gateway.log.as_ref();
     let mut line = log.map(|log| log.begin(&parts, connection.origin.address));
     let mut idle = None;
     let tracer = connection.worker.gateway.tracer.as_ref();
     let mut span = tracer.and_then(|tracer| tracer.start_span(&parts.headers, Frontend::Gateway));
     let mut response = match admit(&connection, &parts, line.as_mut(), span.as_mut()).await {
-        Err(failure) => failure.response(is_unread).map(Content::own),
-        Ok(AdmissionResult::Refused(response)) => response,
+        Err(failure) => {
+            must_close = !failure.keeps_connection();
+            drop(body);
+            failure.response().map(Content::own)
+        }
+        Ok(AdmissionResult::Refused(response)) => {
+            drop(body);
+            response
+        }
         Ok(AdmissionResult::Passed(service, target, pass)) => {
             idle = is_http2.then_some(service.timeouts.idle);
             let (host, span) = (target.host.as_ref(), span.as_ref());
@@ -50,7 +60,10 @@ pub(super) async fn answer(
                 RequestContext { connection: &connection, service: &service, host, pass: &pass, span };
             let mut response = match forward(&context, parts, body, line.as_mut()).await {
                 Ok(response) => response,
-                Err(failure) => failure.response(is_unread).map(Content::own),
+                Err(failure) => {
+                    must_close = !failure.keeps_connection() || remainder.is_in_use();
+                    failure.response().map(Content::own)
+                }
             };
             pass.write_headers(response.headers_mut());
             response
@@ -60,6 +73,13 @@ pub(super) async fn answer(
     if !is_http2 && connection.worker.gateway.requests_reconnect.load(Ordering::Relaxed) {
         close_after(&mut response);
     }
+    // Boxed, because most requests leave nothing.
+    if remainder.is_tracked()
+        && let Some(rest) =
+            Box::pin(remainder.settle(response.headers_mut(), expects_continue, must_close)).await
+    {
+        drain(&connection, rest);
+    }
     if let Some(line) = &mut line {
         line.record_status(response.status());
     }
@@ -67,6 +87,22 @@ pub(super) async fn answer(
         span.record_http_status(response.status());
     }
     Ok(response.map(|content| ResponseContent::new(content, line, active, idle)))
+}
+
+/// Reads the rest of a request body after its response.
+fn drain(connection: &ClientConnection, rest: BodyDrain) {
+    // The connection is about to end, and then reads on for a while by itself.
+    if rest.is_closing() {
+        return;
+    }
+    let activity = Rc::clone(&connection.activity);
+    tokio::task::spawn_local(async move {
+        let Some(rest) = rest.ready().await else { return };
+        // Until the body ends, the connection is not idle, and its bytes are not a head.
+        let active = activity.begin_request(true);
+        rest.run().await;
+        drop(active);
+    });
 }
 
 /// Closes the connection after this response, unless the protocol is switched.
@@ -147,7 +183,7 @@ async fn admit(
 async fn forward(
     context: &RequestContext<'_>,
     mut parts: Parts,
-    body: Incoming,
+    body: RecoverableBody,
     line: Option<&mut AccessLogLine>,
 ) -> Result<Response<Content>, Failure> {
     let service = context.service;

@@ -5,9 +5,9 @@ use super::failure::Failure;
 use super::hop_by_hop;
 use super::idle_timeout::IdleTimeout;
 use super::now;
+use super::unread_body::RecoverableBody;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
@@ -96,7 +96,7 @@ pub(super) struct BodyAborted;
 pub(super) struct RequestBody(Option<Box<Streaming>>);
 
 struct Streaming {
-    inner: Incoming,
+    inner: RecoverableBody,
     left: Option<u64>,
     idle_timeout: IdleTimeout,
     pace: BodyPace,
@@ -117,7 +117,7 @@ impl RequestBody {
     /// Wraps a body with a maximum size, and returns its shared state; `None` for an empty body. A gRPC body is a
     /// conversation, which may pause for long.
     pub(super) fn of(
-        inner: Incoming,
+        inner: RecoverableBody,
         most: Option<u64>,
         idle: Duration,
         is_conversation: bool,

@@ -11,7 +11,11 @@ use http::HeaderValue;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU32;
 use std::sync::Arc;
+
+/// Pings and pongs of a WebSocket client in a second, unless configured.
+const PINGS_PER_SECOND: NonZeroU32 = NonZeroU32::new(20).unwrap();
 
 /// All services.
 pub(super) struct RoutingTable {
@@ -37,6 +41,7 @@ pub(super) struct RoutedService {
     pub(super) forwarded: ForwardedHeaders,
     pub(super) max_body: Option<u64>,
     pub(super) timeouts: Timeouts,
+    pub(super) pings_per_second: NonZeroU32,
 }
 
 /// The `Host` header for the upstream.
@@ -58,6 +63,7 @@ impl RoutingTable {
         let known = before.map_or(&[] as &[_], |before| &before.upstreams);
         let mut upstreams: Vec<Arc<Upstream>> = Vec::new();
         let (mut hosts, mut any) = (HashMap::<Box<str>, Paths>::new(), Paths::default());
+        let pings = routing.platform.websocket.pings_per_second.unwrap_or(PINGS_PER_SECOND);
         for settings in &routing.services {
             let mut of_service = Vec::with_capacity(settings.upstreams.len());
             for upstream in &settings.upstreams {
@@ -73,7 +79,7 @@ impl RoutingTable {
                 }
                 of_service.push(upstream);
             }
-            let service = Arc::new(RoutedService::new(settings, limiter, of_service));
+            let service = Arc::new(RoutedService::new(settings, limiter, of_service, pings));
             for host in &settings.hosts {
                 hosts.entry(host.as_str().into()).or_default().0.push(Arc::clone(&service));
             }
@@ -130,7 +136,12 @@ impl Paths {
 }
 
 impl RoutedService {
-    fn new(settings: &ServiceSettings, limiter: &RateLimiter, upstreams: Vec<Arc<Upstream>>) -> Self {
+    fn new(
+        settings: &ServiceSettings,
+        limiter: &RateLimiter,
+        upstreams: Vec<Arc<Upstream>>,
+        pings_per_second: NonZeroU32,
+    ) -> Self {
         let host = match &settings.host_header {
             HostHeader::Keep => HostRewrite::Keep,
             HostHeader::Upstream => HostRewrite::Upstream,
@@ -145,6 +156,7 @@ impl RoutedService {
             forwarded: settings.forwarded,
             max_body: settings.max_body,
             timeouts: settings.timeouts,
+            pings_per_second: settings.websocket.pings_per_second.unwrap_or(pings_per_second),
         }
     }
 

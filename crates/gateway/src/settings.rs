@@ -49,6 +49,9 @@ pub struct Front {
     pub max_header_bytes: usize,
     pub max_headers: usize,
     pub clients: Clients,
+    /// `gateway.override_headers: keep`: headers that override the method, target or address of a request pass from
+    /// untrusted peers too.
+    pub keeps_override_headers: bool,
     /// `gateway.headers`, `gateway.reset`, `gateway.body`: how responses describe the limits.
     pub headers: LimitHeaders,
     pub reset_is_delta: bool,
@@ -156,6 +159,8 @@ pub struct WebSocketSettings {
     pub connections: WebSocketLimit,
     pub messages: WebSocketLimit,
     pub max_open: Option<NonZeroU32>,
+    /// Pings and pongs of a client in a second, where messages are counted.
+    pub pings_per_second: Option<NonZeroU32>,
     pub on_limit: Option<OnLimit>,
 }
 

@@ -122,7 +122,8 @@ async fn agree(
     head.headers.remove(CONTENT_LENGTH);
     head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    let tunnel = Tunnel { upstream, limiter, idle: timeouts.idle, _slot: slot };
+    let pings_per_second = context.service.pings_per_second;
+    let tunnel = Tunnel { upstream, limiter, pings_per_second, idle: timeouts.idle, _slot: slot };
     context.connection.upgraded_to.replace(Some(UpgradedConnection::Spliced(Box::new(tunnel))));
     Ok(Response::from_parts(head, Content::own(Bytes::new())))
 }

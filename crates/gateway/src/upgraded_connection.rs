@@ -3,9 +3,10 @@
 use super::dial::UpstreamStream;
 use super::read_ahead::ReadAhead;
 use super::upstream::UpstreamSlot;
-use crate::websocket::{SpliceSummary, refuse_with_close, splice};
+use crate::websocket::{FrameLimits, PingLimit, SpliceSummary, refuse_with_close, splice};
 use bytes::Bytes;
 use hivemind_tower::websocket::{Close, MessageLimiter};
+use std::num::NonZeroU32;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{oneshot, watch};
@@ -21,6 +22,7 @@ pub(super) struct Tunnel {
     /// The connection to the upstream, and the bytes that were read from it after its response head.
     pub(super) upstream: oneshot::Receiver<(Box<dyn UpstreamStream>, Bytes)>,
     pub(super) limiter: MessageLimiter,
+    pub(super) pings_per_second: NonZeroU32,
     pub(super) idle: Duration,
     pub(super) _slot: UpstreamSlot,
 }
@@ -40,9 +42,13 @@ impl UpgradedConnection {
                 // Without message counting the limiter is still kept, because it holds the permit of the open
                 // connection.
                 let counts = tunnel.limiter.is_counting();
-                let (limiter, _kept) =
-                    if counts { (Some(tunnel.limiter), None) } else { (None, Some(tunnel.limiter)) };
-                let summary = splice(client, upstream, limiter, tunnel.idle, stopped).await;
+                let (limits, _kept) = if counts {
+                    let pings = PingLimit::new(tunnel.pings_per_second);
+                    (Some(FrameLimits { messages: tunnel.limiter, pings }), None)
+                } else {
+                    (None, Some(tunnel.limiter))
+                };
+                let summary = splice(client, upstream, limits, tunnel.idle, stopped).await;
                 let SpliceSummary { end, to_upstream, to_client, messages } = summary;
                 tracing::debug!(ended = ?end, to_upstream, to_client, messages, "a WebSocket ended");
             }

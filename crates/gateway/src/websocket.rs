@@ -10,6 +10,7 @@
 mod frame;
 mod gate;
 mod handshake;
+mod ping_limit;
 mod pipe;
 #[cfg(any(test, fuzzing, feature = "testing"))]
 mod scan;
@@ -18,6 +19,7 @@ mod tests;
 
 pub(crate) use frame::Violation;
 pub(crate) use handshake::{accept_key, is_handshake};
+pub(crate) use ping_limit::PingLimit;
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub use scan::{ScanResult, scan};
 
@@ -38,6 +40,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Idle timeout after one side has finished.
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(10);
+const TOO_MANY_PINGS: &str = "Too many pings.";
 /// Checks per idle timeout: an idle connection closes at most a quarter late.
 const IDLE_CHECKS: u32 = 4;
 
@@ -60,6 +63,8 @@ pub enum SpliceEnd {
     Finished,
     /// The client exceeded its message limit, and received a Close.
     Limited(Close),
+    /// The client sent too many pings and pongs, and received a Close.
+    TooManyPings,
     /// The client sent an invalid frame, and received a Close.
     Malformed(Violation),
     /// No bytes arrived from either side for too long.
@@ -77,6 +82,7 @@ impl fmt::Display for SpliceEnd {
         match self {
             Self::Finished => f.write_str("both sides closed"),
             Self::Limited(close) => write!(f, "closed with {close}"),
+            Self::TooManyPings => write!(f, "closed with {}: {TOO_MANY_PINGS}", Close::CODE),
             Self::Malformed(violation) => {
                 write!(f, "closed with {}: {violation}", CloseFrame::PROTOCOL_ERROR)
             }
@@ -88,13 +94,19 @@ impl fmt::Display for SpliceEnd {
     }
 }
 
+/// The limits of a connection, if its client's frames are parsed.
+pub(crate) struct FrameLimits {
+    pub(crate) messages: MessageLimiter,
+    pub(crate) pings: PingLimit,
+}
+
 /// Copies bytes between a client and an upstream after a WebSocket handshake, until both finish, `idle` passes
-/// without a byte, or the gateway is `stopped`. With a limiter, the client's messages are counted, and one over the
-/// limit closes the connection with 4429.
-pub async fn splice<C, U>(
+/// without a byte, or the gateway is `stopped`. With limits, the client's messages and pings are counted, and one over
+/// its limit closes the connection with 4429.
+pub(crate) async fn splice<C, U>(
     client: C,
     upstream: U,
-    limiter: Option<MessageLimiter>,
+    limits: Option<FrameLimits>,
     idle: Duration,
     stopped: watch::Receiver<bool>,
 ) -> SpliceSummary
@@ -102,7 +114,11 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
     U: AsyncRead + AsyncWrite + Unpin,
 {
-    Splice::new(client, upstream, ClientGate::new(limiter), ServerGate::new()).run(idle, stopped).await
+    let gate = match limits {
+        Some(FrameLimits { messages, pings }) => ClientGate::new(Some(messages)).with_ping_limit(pings),
+        None => ClientGate::new(None),
+    };
+    Splice::new(client, upstream, gate, ServerGate::new()).run(idle, stopped).await
 }
 
 /// Closes a WebSocket that the gateway accepted only to send this, because scripts in a browser cannot read an HTTP
@@ -180,6 +196,7 @@ where
                     SpliceEvent::HalfClosed => checks = idle_checks(idle.min(HALF_CLOSED_TIMEOUT)),
                     SpliceEvent::Finished => return SpliceEnd::Finished,
                     SpliceEvent::Stopped(GateStop::Limited(close)) => return SpliceEnd::Limited(close),
+                    SpliceEvent::Stopped(GateStop::TooManyPings) => return SpliceEnd::TooManyPings,
                     SpliceEvent::Stopped(GateStop::Malformed(violation)) => return SpliceEnd::Malformed(violation),
                 },
                 _ = checks.tick() => {
@@ -253,6 +270,7 @@ where
         let violation;
         let close_frame = match end {
             SpliceEnd::Limited(close) => CloseFrame { code: close.code, reason: &close.reason },
+            SpliceEnd::TooManyPings => CloseFrame { code: Close::CODE, reason: TOO_MANY_PINGS },
             SpliceEnd::Malformed(found) => {
                 violation = found.to_string();
                 CloseFrame { code: CloseFrame::PROTOCOL_ERROR, reason: &violation }
@@ -260,7 +278,8 @@ where
             SpliceEnd::Idle => CloseFrame { code: CloseFrame::GOING_AWAY, reason: "Idle timeout." },
             _ => CloseFrame { code: CloseFrame::GOING_AWAY, reason: "The gateway is shutting down." },
         };
-        let is_refusal = matches!(end, SpliceEnd::Limited(_) | SpliceEnd::Malformed(_));
+        let is_refusal =
+            matches!(end, SpliceEnd::Limited(_) | SpliceEnd::TooManyPings | SpliceEnd::Malformed(_));
         if is_refusal {
             // The gate stopped between two frames. Otherwise the client's own Close goes up.
             self.up.pipe.enqueue(&CloseFrame { code: CloseFrame::GOING_AWAY, reason: "" }.to_upstream());

@@ -75,8 +75,8 @@ enum Reason {
 impl<F: FollowedFiles> Follower<F> {
     /// Follows the files until the process ends.
     pub(crate) async fn run(mut self) {
-        let (changed, mut changes) = mpsc::channel(1);
-        let mut watch = FolderWatch::new(&self.followed.paths(), &changed);
+        let (sender, mut changes) = mpsc::channel(1);
+        let mut watch = FolderWatch::new(&self.followed.paths(), &sender);
         let mut net = tokio::time::interval(self.interval);
         net.tick().await; // The first tick completes immediately, and the files have just been loaded.
         let mut recheck = tokio::time::interval(RECHECK);
@@ -91,7 +91,7 @@ impl<F: FollowedFiles> Follower<F> {
                 // A folder was replaced, and the old watch does not cover the new one. Changes between the last look
                 // and the new watch have no event, so the files are read again.
                 if tokio::task::block_in_place(|| watch.is_stale(&self.followed.paths())) {
-                    watch = FolderWatch::new(&self.followed.paths(), &changed);
+                    watch = FolderWatch::new(&self.followed.paths(), &sender);
                     break Reason::Change;
                 }
                 tokio::select! {
@@ -195,9 +195,9 @@ fn watch(
         return None;
     }
     let (changed, is_broken) = (changed.clone(), Arc::clone(is_broken));
-    let watched: Vec<PathBuf> = folders.iter().map(|folder| folder.path.clone()).collect();
+    let roots: Vec<PathBuf> = folders.iter().map(|folder| folder.path.clone()).collect();
     let on_event = move |event: notify::Result<Event>| {
-        if event.as_ref().is_ok_and(|event| removes(event, &watched)) {
+        if event.as_ref().is_ok_and(|event| removes(event, &roots)) {
             is_broken.store(true, Ordering::Relaxed);
         }
         if !event.is_ok_and(|event| is_reading(event.kind)) {

@@ -48,6 +48,9 @@ pub(super) fn read(section: &mut Section<'_, '_>, others: Listeners<'_>) -> Fron
         max_header_bytes: section.read("max_header_bytes", &HEAD_BYTES).unwrap_or(32 << 10),
         max_headers: section.read("max_headers", &HEAD_COUNT).unwrap_or(100),
         clients: clients::read(section),
+        keeps_override_headers: section
+            .choice("override_headers", &[("remove", false), ("keep", true)])
+            .unwrap_or(false),
         headers: section.choice("headers", LIMIT_HEADERS).unwrap_or(LimitHeaders::Both),
         reset_is_delta: section.choice("reset", &[("epoch", false), ("delta", true)]).unwrap_or(false),
         text_body: section.choice("body", &[("problem", false), ("text", true)]).unwrap_or(false),

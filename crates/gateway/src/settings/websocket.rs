@@ -17,6 +17,7 @@ pub(super) fn read(mut section: Section<'_, '_>) -> WebSocketSettings {
         connections,
         messages,
         max_open: section.read("max_open", &AMOUNT),
+        pings_per_second: section.read("pings_per_second", &AMOUNT),
         on_limit: section.choice("on_limit", ON_LIMIT),
     }
 }

@@ -2,6 +2,7 @@
 //! frame, so memory does not depend on the traffic.
 
 use super::frame::{FrameHeader, Violation};
+use super::ping_limit::PingLimit;
 use hivemind_tower::websocket::{Close, MessageLimiter};
 
 /// Inspects bytes before they pass.
@@ -27,6 +28,8 @@ pub(super) struct GateDecision {
 pub enum GateStop {
     /// The message limit was exceeded.
     Limited(Close),
+    /// The client sends more pings and pongs than allowed.
+    TooManyPings,
     /// The application might parse it differently from the gate.
     Malformed(Violation),
 }
@@ -76,6 +79,14 @@ impl<L: MessageCharger> ClientGate<L> {
         Self { frames: limiter.map(ClientFrames::new), awaits_close: false }
     }
 
+    /// With a limit of pings and pongs, where frames are parsed.
+    pub(super) fn with_ping_limit(mut self, pings: PingLimit) -> Self {
+        if let Some(frames) = &mut self.frames {
+            frames.pings = Some(pings);
+        }
+        self
+    }
+
     /// From here on, only the client's Close is awaited.
     pub(super) fn await_close(&mut self) {
         self.awaits_close = true;
@@ -102,6 +113,7 @@ impl ClientGate<NoCharge> {
 /// Parses client frames: each header is complete, and charged, before any byte of its frame passes.
 struct ClientFrames<L> {
     limiter: L,
+    pings: Option<PingLimit>,
     /// Bytes left of the current frame.
     left: u64,
     in_message: bool,
@@ -114,7 +126,15 @@ struct ClientFrames<L> {
 
 impl<L: MessageCharger> ClientFrames<L> {
     fn new(limiter: L) -> Self {
-        Self { limiter, left: 0, in_message: false, messages: 0, is_refused: false, is_closing: false }
+        Self {
+            limiter,
+            pings: None,
+            left: 0,
+            in_message: false,
+            messages: 0,
+            is_refused: false,
+            is_closing: false,
+        }
     }
 
     fn has_closed(&self) -> bool {
@@ -169,6 +189,12 @@ impl<L: MessageCharger> ClientFrames<L> {
     /// Checks that the client may send this frame now, and that its limit allows it.
     fn admit(&mut self, header: &FrameHeader) -> Result<(), GateStop> {
         self.in_message = in_message_after(self.in_message, header).map_err(GateStop::Malformed)?;
+        if matches!(header.opcode, 0x9 | 0xA)
+            && let Some(pings) = &mut self.pings
+            && !pings.charge(crate::now())
+        {
+            return Err(GateStop::TooManyPings);
+        }
         self.limiter.charge(header.opcode).map_err(GateStop::Limited)?;
         self.messages += u64::from(matches!(header.opcode, 1 | 2));
         Ok(())

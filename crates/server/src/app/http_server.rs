@@ -4,11 +4,12 @@
 use super::limited_listener::{LimitedListener, PeerAddress};
 use super::shutdown::{AcceptGate, DrainSignals, wait_until_set};
 use axum::Router;
-use axum::http::header::CONNECTION;
+use axum::http::header::{CONNECTION, EXPECT};
 use axum::http::{HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
 use hivemind_admin::Stays;
+use hivemind_gateway::unread_body::RecoverableBody;
 use hivemind_tls::connections::ConnectionPermit;
 use hivemind_tls::{PortTls, accept};
 use hyper::body::Incoming;
@@ -183,6 +184,14 @@ async fn respond(
         request.extensions_mut().insert(Arc::downgrade(&permit));
     }
     let is_http2 = request.version() == Version::HTTP_2;
+    let expects_continue = request.headers().contains_key(EXPECT);
+    let mut remainder = None;
+    let request = request.map(|body| {
+        let (body, rest) =
+            if is_http2 { RecoverableBody::of_http2(body) } else { RecoverableBody::new(body) };
+        remainder = Some(rest);
+        body
+    });
     let ended = RequestGuard(state);
     let mut answer = match timeout(HANDLER_TIMEOUT, router.call(request)).await {
         Ok(Ok(answered)) => answered,
@@ -193,6 +202,16 @@ async fn respond(
         true if is_http2 => ended.0.drain_now.notify_one(),
         true => drop(answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"))),
         false => {}
+    }
+    // The rest of an unread body is read next to the connection, which would otherwise close without notice.
+    if let Some(remainder) = remainder
+        && let Some(rest) = remainder.settle(answer.headers_mut(), expects_continue, false).await
+    {
+        tokio::spawn(async move {
+            if let Some(rest) = rest.ready().await {
+                rest.run().await;
+            }
+        });
     }
     answer
 }

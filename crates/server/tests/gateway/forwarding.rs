@@ -42,6 +42,24 @@ async fn untrusted_forwarding_headers_are_dropped() {
 }
 
 #[tokio::test]
+async fn override_headers_reach_the_upstream_only_if_kept() {
+    let upstream = Echo::start().await;
+    let names = ["x-http-method-override", "x-original-url", "x-rewrite-url", "true-client-ip", "proxy"];
+    let sent = names.map(|name| (name, "/admin"));
+    let trusted = json!({"client_ip": {"trusted_proxies": ["127.0.0.0/8"]}});
+    for (front, are_kept) in
+        [(json!({}), false), (json!({"override_headers": "keep"}), true), (trusted, true)]
+    {
+        let gateway = gateway(&upstream, json!({}), front).await;
+        assert_eq!(gateway.ask("GET", "/", &sent, "").await.code(), 200);
+        let received = upstream.only();
+        for name in names {
+            assert_eq!(received.header(name).is_some(), are_kept, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn disabled_forwarding_headers_are_removed_from_requests() {
     let upstream = Echo::start().await;
     for (kind, expected_headers) in

@@ -23,6 +23,7 @@ mod logs;
 mod nginx_comparison;
 mod protocols;
 mod proxying;
+mod refused_bodies;
 mod reload;
 mod resource_limits;
 mod retries;

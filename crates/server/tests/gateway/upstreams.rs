@@ -208,7 +208,7 @@ async fn response_timeout_starts_after_the_request_body() {
 async fn invalid_upstream_response_is_logged_with_its_address() {
     for (response, why) in [
         ("HTTP/1.1 200 OK\r\nno header\r\n\r\n", "invalid HTTP header"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 2, 2\r\n\r\nok", "two ways"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2, 2\r\n\r\nok", "ambiguous"),
         ("", "connection closed"),
     ] {
         let upstream = Raw::start().await;

@@ -1,7 +1,7 @@
 //! Connections that the gateway closes: over the limit, invalid frames, shutdown.
 
 use super::super::{SpliceEnd, Violation, refuse_with_close};
-use super::support::{SplicedConnection, frame, limiter, server_frame, socket};
+use super::support::{PINGS, SplicedConnection, frame, limiter, server_frame, socket};
 use futures_util::{SinkExt, StreamExt};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -37,6 +37,23 @@ async fn message_over_the_limit_closes_with_4429() {
     assert_eq!(spliced.messages, 2);
 }
 
+// Fails when control frames have no limit of their own.
+#[tokio::test(start_paused = true)]
+async fn pings_over_their_limit_close_with_4429() {
+    let mut connection = SplicedConnection::open(Some(limiter(1).await), 1 << 16);
+    let half = usize::try_from(PINGS / 2).unwrap();
+    let allowed = [frame(0x89, b"").repeat(half), frame(0x8A, b"").repeat(half)].concat();
+    let sent = [&allowed[..], &frame(0x8A, b""), &frame(0x88, b"")].concat();
+    connection.client.write_all(&sent).await.unwrap();
+    let mut up = Vec::new();
+    connection.upstream.read_to_end(&mut up).await.unwrap();
+    assert_eq!(up, [&allowed[..], &GOING_AWAY].concat());
+    let mut down = Vec::new();
+    connection.client.read_to_end(&mut down).await.unwrap();
+    assert_eq!(down, server_frame(0x88, &[&4_429_u16.to_be_bytes()[..], b"Too many pings."].concat()));
+    assert!(matches!(connection.spliced.await.unwrap().end, SpliceEnd::TooManyPings));
+}
+
 // Fails when the rest of a read passes together with the bytes before the refused frame.
 #[tokio::test(start_paused = true)]
 async fn refused_frame_does_not_reach_the_upstream() {
@@ -58,7 +75,7 @@ async fn refused_frame_does_not_reach_the_upstream() {
 async fn fragments_and_control_frames_are_not_charged() {
     let mut connection = SplicedConnection::open(Some(limiter(1).await), 1 << 16);
     let mut sent = frame(0x01, b"begun");
-    for _ in 0..50 {
+    for _ in 0..PINGS / 2 {
         sent.extend([frame(0x89, b"ping"), frame(0x00, b"more"), frame(0x8A, b"")].concat());
     }
     sent.extend([frame(0x80, b"done"), frame(0x88, &[3, 232])].concat());

@@ -1,9 +1,10 @@
 //! Bytes that pass, and directions that end.
 
-use super::super::{SpliceEnd, splice};
+use super::super::{FrameLimits, PingLimit, SpliceEnd, splice};
 use super::support::{IDLE, SplicedConnection, frame, limiter, server_frame, socket};
 use futures_util::{SinkExt, StreamExt};
 use hivemind_tower::websocket::MessageLimiter;
+use std::num::NonZeroU32;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
@@ -153,7 +154,8 @@ fn message_of_any_length_passes_in_constant_memory() {
 #[tokio::test]
 async fn idle_connection_holds_no_buffers() {
     let (client, upstream) = (tokio::io::duplex(1).0, tokio::io::duplex(1).0);
-    let limiter = Some(limiter(1).await);
-    let splice = splice(client, upstream, limiter, IDLE, watch::channel(false).1);
+    let pings = PingLimit::new(NonZeroU32::MIN);
+    let limits = Some(FrameLimits { messages: limiter(1).await, pings });
+    let splice = splice(client, upstream, limits, IDLE, watch::channel(false).1);
     assert!(size_of_val(&splice) < 2_048, "{}", size_of_val(&splice));
 }

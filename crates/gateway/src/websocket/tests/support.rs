@@ -1,6 +1,6 @@
 //! Client frames, limiters and in-memory connections.
 
-use super::super::{SpliceSummary, splice};
+use super::super::{FrameLimits, PingLimit, SpliceSummary, splice};
 use axum::Extension;
 use axum::Router;
 use axum::body::Body;
@@ -9,6 +9,7 @@ use hivemind_core::{ManualClock, Timestamp};
 use hivemind_tower::websocket::{ConnectionGuard, MessageLimiter};
 use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};
 use http::Request;
+use std::num::NonZeroU32;
 use std::time::Duration;
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
@@ -17,6 +18,8 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tower_service::Service;
 
+/// Pings per second.
+pub(super) const PINGS: u32 = 20;
 pub(super) const IDLE: Duration = Duration::from_secs(60);
 const MASK: [u8; 4] = [0xA5, 0x5A, 0x0F, 0xF1];
 
@@ -82,7 +85,9 @@ impl SplicedConnection {
         let (client, client_end) = tokio::io::duplex(buffer);
         let (upstream, upstream_end) = tokio::io::duplex(buffer);
         let (stop, stopped) = watch::channel(false);
-        let spliced = tokio::spawn(splice(client_end, upstream_end, limiter, IDLE, stopped));
+        let pings = || PingLimit::new(NonZeroU32::new(PINGS).unwrap());
+        let limits = limiter.map(|messages| FrameLimits { messages, pings: pings() });
+        let spliced = tokio::spawn(splice(client_end, upstream_end, limits, IDLE, stopped));
         Self { client, upstream, stop, spliced }
     }
 }

@@ -114,6 +114,7 @@ fn all_other_gateway_keys_are_read() {
   client_ip: {trusted_hops: 2, header: Forwarded, ipv6_prefix: 56}
   identity: [api_key]
   session_cookie: sid
+  override_headers: keep
   headers: ietf
   reset: delta
   body: text
@@ -132,7 +133,7 @@ fn all_other_gateway_keys_are_read() {
     max_burst: 8
     scope: global
     ip_guard: {requests: 500, burst: 50}
-    websocket: {paths: /live, messages: {enabled: false}, max_open: 4, on_limit: close_4429}
+    websocket: {paths: /live, messages: {enabled: false}, max_open: 4, pings_per_second: 5, on_limit: close_4429}
   services:
     - {id: a, host: ['*.example.org', 'example.org'], upstream: ['https://a:8443', 'http://[::1]', https://b], upstream_ca: ca.pem,
        http2: true, host_header: upstream, strip_prefix: true, path_prefix: /a}
@@ -150,7 +151,7 @@ fn all_other_gateway_keys_are_read() {
     assert_eq!((front.clients.ipv6_prefix, front.clients.session_cookie.as_str()), (56, "sid"));
     assert_eq!(front.clients.identity, [IdentityStep::ApiKey]);
     assert_eq!(front.headers, LimitHeaders::Ietf);
-    assert!(front.reset_is_delta && front.text_body);
+    assert!(front.reset_is_delta && front.text_body && front.keeps_override_headers);
     let file = LogTarget::File("/var/log/refused.log".into());
     assert_eq!((front.access_log, front.refusal_log), (Some(LogTarget::Stdout), Some(file)));
     let platform = routing.platform;
@@ -164,6 +165,7 @@ fn all_other_gateway_keys_are_read() {
         (Some(false), None)
     );
     assert_eq!(platform.websocket.max_open.unwrap().get(), 4);
+    assert_eq!(platform.websocket.pings_per_second.unwrap().get(), 5);
     assert_eq!(platform.websocket.on_limit, Some(OnLimit::Close4429));
     let [a, b] = &routing.services[..] else { panic!("two services") };
     assert_eq!(a.hosts, ["*.example.org", "example.org"]);

@@ -23,7 +23,7 @@ const OF_LIMITS: &[&str] = &[
     "enabled",
 ];
 /// The keys of a `websocket`, likewise.
-const OF_WEBSOCKETS: &[&str] = &["paths", "max_open", "on_limit"];
+const OF_WEBSOCKETS: &[&str] = &["paths", "max_open", "pings_per_second", "on_limit"];
 /// Defaults without a fixed value: they depend on the machine or on another setting.
 const IN_WORDS: &[(&str, &str)] = &[
     ("server.workers", "one for each core"),
