@@ -87,12 +87,14 @@ mod tests {
         pong: SECOND,
     };
 
+    /// Milliseconds after the opening, bytes received, calls, whether one is in progress.
+    type Check = (u64, usize, u64, bool);
+
     // Fails when a timeout is skipped, checked too early, or checked again after it has passed.
     #[test]
     fn connection_timeouts_are_checked_in_order() {
         let start = Timestamp::from_millis(1);
-        // Milliseconds after the opening, bytes received, calls, whether one is in progress; the outcome.
-        let table: [(&[(u64, usize, u64, bool)], &[CheckOutcome]); 7] = [
+        let table: [(&[Check], &[CheckOutcome]); 7] = [
             (&[(1_000, 32, 0, false)], &[Drain]),
             (&[(1_000, 33, 0, false), (3_000, 33, 0, false)], &[CheckAfter(2 * SECOND), Drain]),
             (

@@ -5,7 +5,7 @@ use crate::idle_clients::{Behavior, IdleClients, Latencies, connect_from, raise_
 use crate::service::{RULES, body};
 use hivemind_testkit::authority::put;
 use hivemind_testkit::http2::{Connection, ConnectionEnd, Frame, HEALTH_CHECK, Headers, framed, reason};
-use hivemind_testkit::{DEADLINE, Server, Setup, get, hivemind, within};
+use hivemind_testkit::{Server, Setup, get, hivemind, within};
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -225,11 +225,9 @@ async fn attack(count: usize, pause: Duration, from: impl Fn(usize) -> Ipv4Addr 
     );
     // Written directly, because the test runner shows the output of failed tests only.
     std::io::stderr().write_all(report.as_bytes()).unwrap();
-    let (calls, probes) = if cfg!(debug_assertions) {
-        (DEADLINE, DEADLINE)
-    } else {
-        (Duration::from_millis(10), Duration::from_millis(50))
-    };
+    // An unoptimized service on a busy machine takes longer.
+    let slack = if cfg!(debug_assertions) { 50 } else { 1 };
+    let (calls, probes) = (slack * Duration::from_millis(10), slack * Duration::from_millis(50));
     assert!(new < calls && open < calls && health < probes, "{new:?}, {open:?}, {health:?}");
     assert_eq!(command(&["health"], &server).await.0, Some(0));
     let mut operator = connect_from(LOCAL, server.admin).await.unwrap();

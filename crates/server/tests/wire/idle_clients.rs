@@ -31,7 +31,8 @@ pub(crate) struct IdleClients {
 }
 
 impl IdleClients {
-    /// Connects all of them, client `n` from the address `from(n)`. A closed one connects again after `pause`.
+    /// Connects all of them, client `n` from the address `from(n)`. A closed one connects again after `pause`
+    /// or up to twice as long, so that they do not come in waves.
     pub(crate) async fn connect(
         to: SocketAddr,
         (count, behavior): (usize, Behavior),
@@ -54,6 +55,7 @@ impl IdleClients {
                     }
                     closed.send_modify(|count| *count += 1);
                     let Some(pause) = pause else { return };
+                    let pause = pause + pause * u32::try_from(number % 64).unwrap() / 64;
                     let _ = timeout(pause, std::future::pending::<()>()).await;
                 }
             });

@@ -1,4 +1,4 @@
-//! TrackedConnection table of one listener: the open connections, and which of them is closed when places run out.
+//! Connection table of one listener: the open connections, and which of them is closed when places run out.
 //!
 //! It does no I/O and reads no clock. Every event takes logarithmic time; the only walk is over connections that made
 //! calls since they were filed, and each such call pays for one step.
