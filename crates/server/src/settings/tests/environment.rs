@@ -94,7 +94,7 @@ fn problem_in_a_variable_names_the_variable() {
         ("HIVEMIND_STORAGE__KIND", "mesh", "a mesh needs certificates", "hivemind certs ca --out ca"),
         ("HIVEMIND_STORAGE__KIND", "redis", "needs the URL of a Redis server", "add `redis: {url: "),
         ("HIVEMIND_MESH__BOOTSTRAP_PEERS", "a:1,b", "and `b` is not", "peer1.example.com:7946"),
-        ("HIVEMIND_SECURITY__GRPC_TLS__CERT", "c.pem", "a certificate and its key", "leave it out"),
+        ("HIVEMIND_SECURITY__GRPC_TLS__CERT", "c.pem", "a certificate and its key", "remove the section"),
     ] {
         let problems = with_variables(file, &[(name, value)]).unwrap_err().to_string();
         assert!(problems.starts_with(&format!("error: {name}: ")), "{name}: {problems}");
