@@ -1,18 +1,22 @@
 //! YAML document as a tree of values with spans. The reader walks it and collects all problems; a typed parser would
 //! stop at the first one.
+//!
+//! The tree is built in one pass and compact, because a caller of the admin API chooses the text: 32 bytes per value,
+//! and at most [`DocumentBounds::values`] of them. No second tree exists while a document is parsed.
 
-use super::problem::{Problem, SourceText};
+use super::cancellation::Cancellation;
+use super::problem::{Problem, SourceText, TextSpan};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
+use std::cell::RefCell;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A value with its span in the source.
 #[derive(Clone, Debug)]
 pub struct SpannedValue {
     pub value: Value,
-    pub span: Range<usize>,
+    pub span: TextSpan,
 }
 
 #[derive(Clone, Debug)]
@@ -20,12 +24,30 @@ pub enum Value {
     Null,
     /// Text as in the file, and whether it has no quotes.
     Scalar {
-        text: String,
+        text: Box<str>,
         plain: bool,
     },
-    List(Vec<SpannedValue>),
-    Map(Vec<(SpannedValue, SpannedValue)>),
+    List(Box<[SpannedValue]>),
+    Map(Box<[(SpannedValue, SpannedValue)]>),
 }
+
+/// Limits on the cost of one document.
+#[derive(Clone, Debug)]
+pub struct DocumentBounds {
+    /// Maximum number of values: keys, texts, lists and maps.
+    pub values: usize,
+    /// Stops the parser early.
+    pub cancellation: Cancellation,
+}
+
+impl Default for DocumentBounds {
+    fn default() -> Self {
+        Self { values: MOST_VALUES, cancellation: Cancellation::default() }
+    }
+}
+
+/// Enough for 70,000 rules in one file.
+pub const MOST_VALUES: usize = 800_000;
 
 impl Value {
     pub fn kind(&self) -> &'static str {
@@ -43,8 +65,8 @@ impl SpannedValue {
     pub fn to_json(&self) -> serde_json::Value {
         match &self.value {
             Value::Null => serde_json::Value::Null,
-            Value::Scalar { text, plain: false } => text.as_str().into(),
-            Value::Scalar { text, plain: true } => match text.as_str() {
+            Value::Scalar { text, plain: false } => (&**text).into(),
+            Value::Scalar { text, plain: true } => match &**text {
                 "true" | "True" | "TRUE" => true.into(),
                 "false" | "False" | "FALSE" => false.into(),
                 "null" | "Null" | "NULL" | "~" => serde_json::Value::Null,
@@ -57,7 +79,7 @@ impl SpannedValue {
             Value::List(items) => items.iter().map(SpannedValue::to_json).collect(),
             Value::Map(pairs) => {
                 let key = |key: &SpannedValue| match &key.value {
-                    Value::Scalar { text, .. } => text.clone(),
+                    Value::Scalar { text, .. } => text.to_string(),
                     other => other.kind().to_owned(),
                 };
                 pairs.iter().map(|(name, value)| (key(name), value.to_json())).collect()
@@ -68,36 +90,73 @@ impl SpannedValue {
 
 const STACK: usize = 16 << 20;
 
+thread_local! {
+    /// The document of this thread. `Spanned` gives its visitor no way to carry it.
+    static CURRENT: RefCell<Option<CurrentDocument>> = const { RefCell::new(None) };
+}
+
+/// The document being parsed.
+struct CurrentDocument {
+    source: Arc<SourceText>,
+    bounds: DocumentBounds,
+    values: usize,
+}
+
+/// Parses one document within the default bounds, or returns the first syntax error.
+pub fn parse(source: &Arc<SourceText>) -> Result<SpannedValue, Problem> {
+    parse_within(source, &DocumentBounds::default())
+}
+
 /// Parses one document, or returns the first syntax error. The parser needs up to 30 KB of stack per nesting level, and
 /// runtime threads have 2 MiB, so it runs in a thread of its own whose stack fits the deepest valid file.
-pub fn parse(source: &Arc<SourceText>) -> Result<SpannedValue, Problem> {
+pub fn parse_within(source: &Arc<SourceText>, bounds: &DocumentBounds) -> Result<SpannedValue, Problem> {
     std::thread::scope(|scope| {
-        match std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || parse_here(source)) {
+        let here = || parse_here(source, bounds);
+        match std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, here) {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             // No thread is available; this thread's stack suffices for most files.
-            Err(_) => parse_here(source),
+            Err(_) => parse_here(source, bounds),
         }
     })
 }
 
-fn parse_here(source: &Arc<SourceText>) -> Result<SpannedValue, Problem> {
-    // At most as many values as the text has bytes: enough for any file, too few for an alias bomb.
-    let most = source.text.len().max(1_000);
+fn parse_here(source: &Arc<SourceText>, bounds: &DocumentBounds) -> Result<SpannedValue, Problem> {
+    // Aliases repeat values: at most as many as the text has bytes, which is too few for an alias bomb.
+    let most = source.text.len().clamp(1_000, bounds.values);
     let budget = serde_saphyr::budget! {
-        max_nodes: most, max_events: most.saturating_mul(4), max_total_scalar_bytes: most.saturating_mul(2),
+        max_nodes: most, max_events: most.saturating_mul(4), max_total_scalar_bytes: source.text.len().saturating_mul(2),
     };
     let options = serde_saphyr::options! { budget: budget };
-    match serde_saphyr::from_str_with_options::<Spanned<Raw>>(&source.text, options) {
-        Ok(raw) => Ok(placed(raw, &source.text)),
-        Err(error) => {
-            let span = error.location().map(|location| span_of(&location, &source.text));
-            let cause = serde_saphyr::Error::without_snippet(&error).to_string();
-            // The parser appends the position to its message; the report already shows it.
-            let cause = cause.rsplit_once(" at line ").map_or(cause.as_str(), |(cause, _)| cause);
-            let (cause, remedy) = explain(cause);
-            Err(Problem::new(source, span, cause, remedy))
+    let parsed = CurrentDocument { source: Arc::clone(source), bounds: bounds.clone(), values: 0 };
+    CURRENT.set(Some(parsed));
+    let read = serde_saphyr::from_str_with_options::<DocumentNode>(&source.text, options);
+    let values = CURRENT.take().map_or(0, |parsed| parsed.values);
+    read.map(|DocumentNode(root)| root).map_err(|error| {
+        let span = error.location().map(|location| span_of(&location, &source.text));
+        if bounds.cancellation.is_set() {
+            return cancelled(source, span);
         }
-    }
+        let cause = serde_saphyr::Error::without_snippet(&error).to_string();
+        // The parser appends the position to its message; the report already shows it.
+        let cause = cause.rsplit_once(" at line ").map_or(cause.as_str(), |(cause, _)| cause);
+        if cause.contains("budget") && values >= bounds.values.saturating_sub(1) {
+            return too_many_values(source, span, bounds.values);
+        }
+        let (cause, remedy) = explain(cause);
+        Problem::new(source, span, cause, remedy)
+    })
+}
+
+/// The problem of a document whose reader was cancelled.
+pub fn cancelled(source: &Arc<SourceText>, span: Option<TextSpan>) -> Problem {
+    let remedy = "its time limit is over, or the caller disconnected; send less at once";
+    Problem::new(source, span, "reading stopped here", remedy)
+}
+
+/// The problem of a document with more values than its bound.
+fn too_many_values(source: &Arc<SourceText>, span: Option<TextSpan>, most: usize) -> Problem {
+    let cause = format!("the file has more than {most} values (keys, texts, lists and maps)");
+    Problem::new(source, span, cause, "make several files of it, or match several values by one pattern")
 }
 
 /// Rewrites a parser message for the author of the file, with a remedy.
@@ -118,22 +177,34 @@ fn explain(cause: &str) -> (String, &'static str) {
     (cause.to_owned(), remedy)
 }
 
+/// A value at its place. Built from [`Spanned`] at once, so that its locations are not kept.
+struct DocumentNode(SpannedValue);
+
+impl<'de> Deserialize<'de> for DocumentNode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Spanned::<Raw>::deserialize(deserializer)?;
+        CURRENT.with_borrow_mut(|parsed| {
+            let parsed = parsed.as_mut().ok_or_else(|| D::Error::custom("no document is parsed here"))?;
+            parsed.values += 1;
+            if parsed.bounds.cancellation.is_set_after(parsed.values) {
+                return Err(D::Error::custom("reading was cancelled"));
+            }
+            Ok(Self(placed(raw, &parsed.source.text)))
+        })
+    }
+}
+
 fn placed(raw: Spanned<Raw>, text: &str) -> SpannedValue {
     let span = span_of(&raw.referenced, text);
     let value = match raw.value {
-        Raw::Null => Value::Null,
-        Raw::Text(string) => match text.get(span_of(&raw.defined, text)) {
+        Raw::Text(string) => match text.get(span_of(&raw.defined, text).range()) {
             // Keeps the text of the file: `007` and `yes` are valid names.
             Some(written) if is_plain(written) => {
-                Value::Scalar { text: written.trim_end().to_owned(), plain: true }
+                Value::Scalar { text: written.trim_end().into(), plain: true }
             }
-            _ => Value::Scalar { text: string, plain: false },
+            _ => Value::Scalar { text: string.into(), plain: false },
         },
-        Raw::List(items) => Value::List(items.into_iter().map(|item| placed(item, text)).collect()),
-        Raw::Map(pairs) => {
-            let pairs = pairs.into_iter().map(|(key, value)| (placed(key, text), placed(value, text)));
-            Value::Map(pairs.collect())
-        }
+        Raw::Value(value) => value,
     };
     SpannedValue { value, span }
 }
@@ -145,13 +216,13 @@ fn is_plain(written: &str) -> bool {
         && !written.contains('\n')
 }
 
-fn span_of(location: &Location, text: &str) -> Range<usize> {
+fn span_of(location: &Location, text: &str) -> TextSpan {
     let span = location.span();
     let number = |value: Option<_>| value.and_then(|value| usize::try_from(value).ok());
     // Syntax errors have only a line and a column.
     let start = number(span.byte_offset()).unwrap_or_else(|| offset_of(location, text)).min(text.len());
     let end = start.saturating_add(number(span.byte_len()).unwrap_or(0)).min(text.len());
-    start..end
+    TextSpan::from(start..end)
 }
 
 fn offset_of(location: &Location, text: &str) -> usize {
@@ -163,10 +234,9 @@ fn offset_of(location: &Location, text: &str) -> usize {
 }
 
 enum Raw {
-    Null,
     Text(String),
-    List(Vec<Spanned<Raw>>),
-    Map(Vec<(Spanned<Raw>, Spanned<Raw>)>),
+    /// Any other value; the values in it have their places.
+    Value(Value),
 }
 
 struct RawReader;
@@ -179,11 +249,11 @@ impl<'de> Visitor<'de> for RawReader {
     }
 
     fn visit_unit<E: Error>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
+        Ok(Raw::Value(Value::Null))
     }
 
     fn visit_none<E: Error>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
+        Ok(Raw::Value(Value::Null))
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
@@ -210,20 +280,24 @@ impl<'de> Visitor<'de> for RawReader {
         Ok(Raw::Text(value.to_owned()))
     }
 
+    fn visit_string<E: Error>(self, value: String) -> Result<Raw, E> {
+        Ok(Raw::Text(value))
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
+        while let Some(DocumentNode(item)) = items.next_element()? {
             list.push(item);
         }
-        Ok(Raw::List(list))
+        Ok(Raw::Value(Value::List(list.into())))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut pairs: A) -> Result<Raw, A::Error> {
         let mut map = Vec::new();
-        while let Some(pair) = pairs.next_entry()? {
-            map.push(pair);
+        while let Some((DocumentNode(key), DocumentNode(value))) = pairs.next_entry()? {
+            map.push((key, value));
         }
-        Ok(Raw::Map(map))
+        Ok(Raw::Value(Value::Map(map.into())))
     }
 }
 

@@ -2,10 +2,9 @@
 
 use super::document;
 use super::document::{SpannedValue, Value};
-use super::problem::SourceText;
+use super::problem::{SourceText, TextSpan};
 use super::source_map::SourceMap;
 use super::spelling::distance;
-use std::ops::Range;
 use std::sync::Arc;
 
 const PREFIX: &str = "HIVEMIND_";
@@ -39,37 +38,39 @@ pub fn overlay(
         }
         let span = places.add_variable(&name);
         let keys: Vec<&str> = path.splitn(DEEPEST, "__").collect();
-        put(root, &keys, node_of(&value, &span), &span);
+        put(root, &keys, node_of(&value, span), span);
     }
     others
 }
 
-fn put(node: &mut SpannedValue, keys: &[&str], value: SpannedValue, span: &Range<usize>) {
+fn put(node: &mut SpannedValue, keys: &[&str], value: SpannedValue, span: TextSpan) {
     let Some((key, below)) = keys.split_first() else {
         *node = value;
         return;
     };
     if !matches!(node.value, Value::Map(_)) {
-        *node = SpannedValue { value: Value::Map(Vec::new()), span: span.clone() };
+        *node = SpannedValue { value: Value::Map(Box::default()), span };
     }
     let Value::Map(pairs) = &mut node.value else { return };
-    let is_key = |node: &SpannedValue| matches!(&node.value, Value::Scalar { text, .. } if text == key);
+    let is_key = |node: &SpannedValue| matches!(&node.value, Value::Scalar { text, .. } if **text == **key);
     let index = pairs.iter().position(|(name, _)| is_key(name)).unwrap_or_else(|| {
-        let name = Value::Scalar { text: (*key).to_owned(), plain: true };
-        let name = SpannedValue { value: name, span: span.clone() };
-        pairs.push((name, SpannedValue { value: Value::Null, span: span.clone() }));
+        let name = Value::Scalar { text: (*key).into(), plain: true };
+        let name = SpannedValue { value: name, span };
+        let mut all = std::mem::take(pairs).into_vec();
+        all.push((name, SpannedValue { value: Value::Null, span }));
+        *pairs = all.into();
         pairs.len() - 1
     });
     let Some((name, child)) = pairs.get_mut(index) else { return };
     if below.is_empty() {
         // Problems with this key now refer to the variable instead of the file's line.
-        name.span = span.clone();
+        name.span = span;
     }
     put(child, below, value, span);
 }
 
 /// Parses a list or map in YAML flow style; any other value is a plain text.
-fn node_of(value: &str, span: &Range<usize>) -> SpannedValue {
+fn node_of(value: &str, span: TextSpan) -> SpannedValue {
     let value = value.trim();
     let is_flow =
         (value.starts_with('[') && value.ends_with(']')) || (value.starts_with('{') && value.ends_with('}'));
@@ -80,11 +81,11 @@ fn node_of(value: &str, span: &Range<usize>) -> SpannedValue {
             return node;
         }
     }
-    SpannedValue { value: Value::Scalar { text: value.to_owned(), plain: true }, span: span.clone() }
+    SpannedValue { value: Value::Scalar { text: value.into(), plain: true }, span }
 }
 
-fn move_to(node: &mut SpannedValue, span: &Range<usize>) {
-    node.span = span.clone();
+fn move_to(node: &mut SpannedValue, span: TextSpan) {
+    node.span = span;
     match &mut node.value {
         Value::Null | Value::Scalar { .. } => {}
         Value::List(items) => items.iter_mut().for_each(|item| move_to(item, span)),

@@ -6,6 +6,7 @@
 #![expect(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "an internal crate")]
 
 pub mod bounded_file;
+pub mod cancellation;
 pub mod document;
 pub mod environment;
 pub mod form;

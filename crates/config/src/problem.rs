@@ -13,6 +13,27 @@ pub struct SourceText {
     pub text: String,
 }
 
+/// Byte range in a text of at most 4 GiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TextSpan {
+    pub start: u32,
+    pub end: u32,
+}
+
+impl TextSpan {
+    pub fn range(self) -> Range<usize> {
+        let index = |offset: u32| usize::try_from(offset).unwrap_or(usize::MAX);
+        index(self.start)..index(self.end)
+    }
+}
+
+impl From<Range<usize>> for TextSpan {
+    fn from(range: Range<usize>) -> Self {
+        let offset = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+        Self { start: offset(range.start), end: offset(range.end) }
+    }
+}
+
 /// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Severity {
@@ -28,7 +49,7 @@ pub struct Problem {
     severity: Severity,
     source: Arc<SourceText>,
     /// Byte range in the text; `None`: the whole file.
-    span: Option<Range<usize>>,
+    span: Option<TextSpan>,
     cause: String,
     remedy: String,
 }
@@ -36,7 +57,7 @@ pub struct Problem {
 impl Problem {
     pub fn new(
         source: &Arc<SourceText>,
-        span: Option<Range<usize>>,
+        span: Option<TextSpan>,
         cause: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
@@ -59,7 +80,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = &self.source.text;
         // An invalid span of the parser must not prevent the report.
-        let span = self.span.clone().filter(|span| text.get(span.clone()).is_some());
+        let span = self.span.map(TextSpan::range).filter(|span| text.get(span.clone()).is_some());
         let Some(span) = span else {
             let Self { source, cause, remedy, .. } = self;
             let title = if self.severity == Severity::Error { "error" } else { "warning" };
@@ -118,7 +139,7 @@ mod tests {
         let lines: Vec<String> = (0..20_000).map(|number| format!("- é{number}\r\n")).collect();
         let source = Arc::new(SourceText { name: "a.yaml".into(), text: lines.concat() });
         let starts = source.text.match_indices('é').map(|(at, _)| at);
-        let problems = starts.map(|at| Problem::new(&source, Some(at..at + 3), "wrong", "remedy"));
+        let problems = starts.map(|at| Problem::new(&source, Some((at..at + 3).into()), "wrong", "remedy"));
         let shown = Problems(problems.collect()).to_string();
         assert_eq!(shown.matches("error: wrong").count(), SHOWN);
         assert!(shown.contains(" --> a.yaml:50:3\n"), "{shown}");
@@ -129,7 +150,7 @@ mod tests {
     #[test]
     fn problem_over_several_lines_is_shown_whole() {
         let source = Arc::new(SourceText { name: "a.yaml".into(), text: "a\nb: [\n1]\nc\n".into() });
-        let shown = Problem::new(&source, Some(5..9), "wrong", "remedy").to_string();
+        let shown = Problem::new(&source, Some((5..9).into()), "wrong", "remedy").to_string();
         assert!(shown.contains(" --> a.yaml:2:4\n") && shown.contains("3 | | 1]\n"), "{shown}");
     }
 }

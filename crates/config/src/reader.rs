@@ -4,12 +4,11 @@
 use super::document::{SpannedValue, Value};
 use super::key_type::{KeyType, ValueSpec};
 use super::password_mask::mask_passwords;
-use super::problem::{Problem, SourceText};
+use super::problem::{Problem, SourceText, TextSpan};
 use super::source_map::SourceMap;
 use super::spelling::is_falsy;
 use super::value_kind::ValueKind;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Role of a known key.
@@ -27,8 +26,8 @@ pub struct ConfigReader<'n> {
     pub roles: BTreeMap<String, KeyRole>,
     pub types: BTreeMap<String, KeyType>,
     /// With their offsets, to report them in file order.
-    errors: Vec<(usize, Problem)>,
-    warnings: Vec<(usize, Problem)>,
+    errors: Vec<(u32, Problem)>,
+    warnings: Vec<(u32, Problem)>,
 }
 
 impl<'n> ConfigReader<'n> {
@@ -46,23 +45,23 @@ impl<'n> ConfigReader<'n> {
         Section::new(self, String::new(), Some(node))
     }
 
-    pub fn error(&mut self, span: &Range<usize>, cause: String, remedy: String) {
+    pub fn error(&mut self, span: TextSpan, cause: String, remedy: String) {
         self.errors.push((span.start, self.places.problem(span, cause, remedy)));
     }
 
-    fn warn(&mut self, span: &Range<usize>, cause: String, remedy: String) {
+    fn warn(&mut self, span: TextSpan, cause: String, remedy: String) {
         self.warnings.push((span.start, self.places.problem(span, cause, remedy).into_warning()));
     }
 
     /// Warns about a variable that is not in the tree.
     pub fn warn_of_variable(&mut self, name: &str, cause: &str, remedy: String) {
         let source = Arc::new(SourceText { name: name.to_owned(), text: String::new() });
-        self.warnings.push((usize::MAX, Problem::new(&source, None, cause, remedy).into_warning()));
+        self.warnings.push((u32::MAX, Problem::new(&source, None, cause, remedy).into_warning()));
     }
 
     /// Returns errors and warnings, each in file order.
     pub fn finish(mut self) -> (Vec<Problem>, Vec<Problem>) {
-        let in_order = |problems: &mut Vec<(usize, Problem)>| {
+        let in_order = |problems: &mut Vec<(u32, Problem)>| {
             problems.sort_by_key(|(start, _)| *start);
             std::mem::take(problems).into_iter().map(|(_, problem)| problem).collect()
         };
@@ -79,7 +78,7 @@ pub struct Section<'r, 'n> {
 
 impl<'r, 'n> Section<'r, 'n> {
     fn new(reader: &'r mut ConfigReader<'n>, path: String, node: Option<&'n SpannedValue>) -> Self {
-        let pairs = match node.map(|node| (&node.value, &node.span)) {
+        let pairs = match node.map(|node| (&node.value, node.span)) {
             None | Some((Value::Null, _)) => &[][..],
             Some((Value::Map(pairs), _)) => pairs,
             Some((other, span)) => {
@@ -97,7 +96,8 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     fn pair(&self, key: &str) -> Option<(&'n SpannedValue, &'n SpannedValue)> {
-        let is_key = |node: &SpannedValue| matches!(&node.value, Value::Scalar { text, .. } if text == key);
+        let is_key =
+            |node: &SpannedValue| matches!(&node.value, Value::Scalar { text, .. } if **text == *key);
         let (name, value) = self.pairs.iter().find(|(name, _)| is_key(name))?;
         // A key without a value counts as missing.
         (!matches!(value.value, Value::Null)).then_some((name, value))
@@ -162,7 +162,7 @@ impl<'r, 'n> Section<'r, 'n> {
             }
             other => {
                 let cause = format!("`{}` is a list, and this is {}", self.path(key), other.kind());
-                self.reader.error(&node.span, cause, "begin each item with `- `".into());
+                self.reader.error(node.span, cause, "begin each item with `- `".into());
             }
         }
     }
@@ -191,7 +191,7 @@ impl<'r, 'n> Section<'r, 'n> {
     pub fn list<T>(&mut self, key: &str, kind: &ValueKind<T>) -> Vec<T> {
         self.note(key, || KeyType::Several(ValueSpec::of(kind)));
         let Some(node) = self.ask(key, KeyRole::Value) else { return Vec::new() };
-        let span = &node.span;
+        let span = node.span;
         match &node.value {
             Value::List(items) => items.iter().filter_map(|item| self.scalar(item, key, kind)).collect(),
             Value::Scalar { text, .. } if self.reader.places.is_variable(node) => {
@@ -224,14 +224,14 @@ impl<'r, 'n> Section<'r, 'n> {
         self.note(key, || KeyType::Choice(choices.iter().map(|(name, _)| *name).collect()));
         let node = self.ask(key, KeyRole::Value)?;
         let text = match &node.value {
-            Value::Scalar { text, .. } => text.as_str(),
+            Value::Scalar { text, .. } => &**text,
             other => other.kind(),
         };
         let chosen = choices.iter().find(|(name, _)| *name == text);
         if chosen.is_none() {
             let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
             let cause = format!("`{}` cannot be {}", self.path(key), shown(text));
-            self.reader.error(&node.span, cause, format!("one of: {}", names.join(", ")));
+            self.reader.error(node.span, cause, format!("one of: {}", names.join(", ")));
         }
         chosen.map(|(_, value)| *value)
     }
@@ -244,71 +244,71 @@ impl<'r, 'n> Section<'r, 'n> {
         let (cause, remedy) = match now {
             Ok(now) => (
                 format!("`{}` is now `{now}`; it is read as that, unless both are there", self.path(key)),
-                format!("write `{}` instead", self.reader.places.name(&node.span, now)),
+                format!("write `{}` instead", self.reader.places.name(node.span, now)),
             ),
             Err(why) => (format!("`{}` has no effect: {why}", self.path(key)), "leave it out".to_owned()),
         };
         let span = self.span(key);
-        self.reader.warn(&span, cause, remedy);
+        self.reader.warn(span, cause, remedy);
         Some(value)
     }
 
     /// Warns about a value that must not be shown.
     pub fn warn_hidden(&mut self, key: &str, cause: String, remedy: &str) {
         let span = self.span(key);
-        let problem = self.reader.places.hidden(&span, cause, remedy.to_owned());
+        let problem = self.reader.places.hidden(span, cause, remedy.to_owned());
         self.reader.warnings.push((span.start, problem.into_warning()));
     }
 
     /// Like [`Section::refuse`], for a value that must not be shown.
     pub fn refuse_hidden(&mut self, key: &str, cause: String, remedy: &str) {
         let span = self.span(key);
-        let problem = self.reader.places.hidden(&span, cause, remedy.to_owned());
+        let problem = self.reader.places.hidden(span, cause, remedy.to_owned());
         self.reader.errors.push((span.start, problem));
     }
 
     /// Reports an error at a key.
     pub fn refuse(&mut self, key: &str, cause: String, remedy: &str) {
         let span = self.pair(key).map_or(self.span(key), |(_, value)| match value.value {
-            Value::Scalar { .. } => value.span.clone(),
+            Value::Scalar { .. } => value.span,
             // For a section, the mark covers its name and not all of its lines.
             _ => self.span(key),
         });
-        self.reader.error(&span, cause, remedy.to_owned());
+        self.reader.error(span, cause, remedy.to_owned());
     }
 
     /// Reports a missing key, at the first key of this section.
     pub fn lacks(&mut self, cause: String, remedy: &str) {
-        let span = self.pairs.first().map_or(0..0, |(name, _)| name.span.clone());
-        self.reader.error(&span, cause, remedy.to_owned());
+        let span = self.pairs.first().map_or_else(TextSpan::default, |(name, _)| name.span);
+        self.reader.error(span, cause, remedy.to_owned());
     }
 
     /// Warns about a valid value that operators should know of.
     pub fn warn(&mut self, key: &str, cause: String, remedy: &str) {
         let span = self.span(key);
-        self.reader.warn(&span, cause, remedy.to_owned());
+        self.reader.warn(span, cause, remedy.to_owned());
     }
 
-    fn span(&self, key: &str) -> Range<usize> {
-        self.pair(key).map_or(0..0, |(name, _)| name.span.clone())
+    fn span(&self, key: &str) -> TextSpan {
+        self.pair(key).map_or_else(TextSpan::default, |(name, _)| name.span)
     }
 
     fn scalar<T>(&mut self, node: &SpannedValue, key: &str, kind: &ValueKind<T>) -> Option<T> {
         match &node.value {
-            Value::Scalar { text, plain } if *plain || !kind.bare => self.parse(text, &node.span, key, kind),
+            Value::Scalar { text, plain } if *plain || !kind.bare => self.parse(text, node.span, key, kind),
             other => {
                 let quoted = matches!(other, Value::Scalar { .. });
                 let found = if quoted { "a text in quotes" } else { other.kind() };
                 let cause = format!("`{}` is {}, and this is {found}", self.path(key), kind.what);
-                let example = self.example(&node.span, key, kind);
+                let example = self.example(node.span, key, kind);
                 let remedy = if quoted { "write it without quotes, as in" } else { "write it as in" };
-                self.reader.error(&node.span, cause, format!("{remedy} `{example}`"));
+                self.reader.error(node.span, cause, format!("{remedy} `{example}`"));
                 None
             }
         }
     }
 
-    fn parse<T>(&mut self, text: &str, span: &Range<usize>, key: &str, kind: &ValueKind<T>) -> Option<T> {
+    fn parse<T>(&mut self, text: &str, span: TextSpan, key: &str, kind: &ValueKind<T>) -> Option<T> {
         let value = (kind.parse)(text);
         if value.is_none() {
             let (path, what) = (self.path(key), kind.what);
@@ -324,7 +324,7 @@ impl<'r, 'n> Section<'r, 'n> {
         value
     }
 
-    fn example<T>(&self, span: &Range<usize>, key: &str, kind: &ValueKind<T>) -> String {
+    fn example<T>(&self, span: TextSpan, key: &str, kind: &ValueKind<T>) -> String {
         self.reader.places.example(span, &self.path(key), kind.example, kind.bare)
     }
 }

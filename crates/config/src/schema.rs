@@ -4,6 +4,7 @@
 use super::document::{SpannedValue, Value as Tree};
 use super::key_type::KeyType;
 use super::problem::SourceText;
+use super::problem::TextSpan;
 use super::reader::{ConfigReader, KeyRole};
 use super::reference;
 use super::reference::{CONFIGURATION, ReferenceRow};
@@ -29,7 +30,7 @@ const PAIRED: &[&str] = &["gateway.tls", "storage.redis.tls"];
 pub fn configuration(read: impl for<'n> FnOnce(&mut ConfigReader<'n>, &'n SpannedValue)) -> Value {
     let places =
         SourceMap::new(Arc::new(SourceText { name: String::new(), text: String::new() }), Syntax::Yaml);
-    let nothing = SpannedValue { value: Tree::Null, span: 0..0 };
+    let nothing = SpannedValue { value: Tree::Null, span: TextSpan::default() };
     let mut reader = ConfigReader::new(&places);
     read(&mut reader, &nothing);
     let keys = SchemaWriter {

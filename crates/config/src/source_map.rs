@@ -4,8 +4,7 @@
 //! offset of its own after them. So a tree with values of both kinds needs only spans.
 
 use super::document::SpannedValue;
-use super::problem::{Problem, SourceText};
-use std::ops::Range;
+use super::problem::{Problem, SourceText, TextSpan};
 use std::sync::Arc;
 
 /// Syntax of the file, which also decides how examples are written.
@@ -28,40 +27,40 @@ impl SourceMap {
     }
 
     /// Adds a variable and returns its span.
-    pub fn add_variable(&mut self, name: &str) -> Range<usize> {
+    pub fn add_variable(&mut self, name: &str) -> TextSpan {
         self.variables.push(Arc::new(SourceText { name: name.to_owned(), text: String::new() }));
         let place = self.file.text.len() + self.variables.len();
-        place..place
+        (place..place).into()
     }
 
-    fn variable(&self, span: &Range<usize>) -> Option<&Arc<SourceText>> {
-        self.variables.get(span.start.checked_sub(self.file.text.len() + 1)?)
+    fn variable(&self, span: TextSpan) -> Option<&Arc<SourceText>> {
+        self.variables.get(span.range().start.checked_sub(self.file.text.len() + 1)?)
     }
 
     pub fn is_variable(&self, node: &SpannedValue) -> bool {
-        self.variable(&node.span).is_some()
+        self.variable(node.span).is_some()
     }
 
     /// Creates a problem that shows the line of the file, or names the variable.
-    pub fn problem(&self, span: &Range<usize>, cause: String, remedy: String) -> Problem {
+    pub fn problem(&self, span: TextSpan, cause: String, remedy: String) -> Problem {
         match self.variable(span) {
             Some(variable) => Problem::new(variable, None, cause, remedy),
-            None => Problem::new(&self.file, Some(span.clone()), cause, remedy),
+            None => Problem::new(&self.file, Some(span), cause, remedy),
         }
     }
 
     /// Creates a problem that does not show the line, which contains a secret.
-    pub fn hidden(&self, span: &Range<usize>, cause: String, remedy: String) -> Problem {
+    pub fn hidden(&self, span: TextSpan, cause: String, remedy: String) -> Problem {
         if let Some(variable) = self.variable(span) {
             return Problem::new(variable, None, cause, remedy);
         }
-        let before = self.file.text.get(..span.start).unwrap_or_default();
+        let before = self.file.text.get(..span.range().start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         Problem::new(&self.file, None, format!("line {line}: {cause}"), remedy)
     }
 
     /// Returns an example for the key in the syntax of its source.
-    pub fn example(&self, span: &Range<usize>, path: &str, value: &str, bare: bool) -> String {
+    pub fn example(&self, span: TextSpan, path: &str, value: &str, bare: bool) -> String {
         let key = path.rsplit('.').next().unwrap_or(path);
         match (self.variable(span), self.syntax) {
             (Some(_), _) => format!("{}={value}", variable_name(path)),
@@ -72,7 +71,7 @@ impl SourceMap {
     }
 
     /// Returns the key's name in the source of this span.
-    pub fn name(&self, span: &Range<usize>, path: &str) -> String {
+    pub fn name(&self, span: TextSpan, path: &str) -> String {
         match self.variable(span) {
             Some(_) => variable_name(path),
             None => path.to_owned(),

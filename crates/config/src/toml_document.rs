@@ -1,8 +1,7 @@
 //! TOML document as the same tree as a YAML document, so one reader serves both.
 
 use super::document::{SpannedValue, Value};
-use super::problem::{Problem, SourceText};
-use std::ops::Range;
+use super::problem::{Problem, SourceText, TextSpan};
 use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
@@ -11,28 +10,30 @@ use toml::de::{DeInteger, DeTable, DeValue};
 pub fn parse(source: &Arc<SourceText>) -> Result<SpannedValue, Vec<Problem>> {
     let (table, errors) = DeTable::parse_recoverable(&source.text);
     if errors.is_empty() {
-        let span = table.span();
+        let span = table.span().into();
         return Ok(SpannedValue { value: map(table.into_inner()), span });
     }
     let remedy =
         "this is not TOML as it stands; texts and durations want quotes, as in `idle_ttl = \"300s\"`";
-    let problems = errors.iter().map(|error| Problem::new(source, error.span(), error.message(), remedy));
+    let problems = errors
+        .iter()
+        .map(|error| Problem::new(source, error.span().map(TextSpan::from), error.message(), remedy));
     Err(problems.collect())
 }
 
 fn map(table: DeTable<'_>) -> Value {
     let pairs = table.into_iter().map(|(key, value)| {
-        let name = Value::Scalar { text: key.get_ref().to_string(), plain: true };
-        (SpannedValue { value: name, span: key.span() }, placed(value))
+        let name = Value::Scalar { text: key.get_ref().as_ref().into(), plain: true };
+        (SpannedValue { value: name, span: key.span().into() }, placed(value))
     });
     Value::Map(pairs.collect())
 }
 
 fn placed(value: Spanned<DeValue<'_>>) -> SpannedValue {
-    let span: Range<usize> = value.span();
-    let plain = |text: String| Value::Scalar { text, plain: true };
+    let span = value.span().into();
+    let plain = |text: String| Value::Scalar { text: text.into(), plain: true };
     let value = match value.into_inner() {
-        DeValue::String(text) => Value::Scalar { text: text.into_owned(), plain: false },
+        DeValue::String(text) => Value::Scalar { text: text.as_ref().into(), plain: false },
         DeValue::Integer(number) => plain(decimal(&number)),
         DeValue::Float(number) => plain(number.to_string()),
         DeValue::Boolean(flag) => plain(flag.to_string()),

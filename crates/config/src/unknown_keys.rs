@@ -1,10 +1,10 @@
 //! Unknown keys: misspelled, in the wrong section, or of another file.
 
 use super::document::{SpannedValue, Value};
+use super::problem::TextSpan;
 use super::reader::{ConfigReader, KeyRole};
 use super::source_map::variable_name;
 use super::spelling::remedy_for_unknown;
-use std::ops::Range;
 
 impl ConfigReader<'_> {
     /// Reports every unknown key below `node`. Called after all keys were read.
@@ -42,10 +42,10 @@ impl ConfigReader<'_> {
     fn report_key(&mut self, key: &SpannedValue, value: &SpannedValue, section: &str) {
         let Value::Scalar { text, .. } = &key.value else {
             let cause = format!("a key is a word, and this is {}", key.value.kind());
-            self.error(&key.span, cause, "write `key: value`".into());
+            self.error(key.span, cause, "write `key: value`".into());
             return;
         };
-        let path = if section.is_empty() { text.clone() } else { format!("{section}.{text}") };
+        let path = if section.is_empty() { text.to_string() } else { format!("{section}.{text}") };
         match self.roles.get(&path) {
             Some(KeyRole::Section) => self.report_unknown(value, &path),
             Some(KeyRole::Value | KeyRole::Superseded) => {}
@@ -54,13 +54,13 @@ impl ConfigReader<'_> {
                     "" => format!("unknown section `{text}`"),
                     section => format!("unknown key `{text}` in `{section}`"),
                 };
-                let remedy = self.remedy(text, section, &key.span);
-                self.error(&key.span, cause, remedy);
+                let remedy = self.remedy(text, section, key.span);
+                self.error(key.span, cause, remedy);
             }
         }
     }
 
-    fn remedy(&self, key: &str, section: &str, span: &Range<usize>) -> String {
+    fn remedy(&self, key: &str, section: &str, span: TextSpan) -> String {
         if section.is_empty() && ["domain", "descriptors"].contains(&key) {
             return "this is a file of rules: name it with `--rules`, or in `rate_limiting.config_path`"
                 .into();
@@ -82,7 +82,7 @@ impl ConfigReader<'_> {
     }
 
     /// Sections in which a key of this name is valid.
-    fn homes(&self, key: &str, span: &Range<usize>) -> Vec<String> {
+    fn homes(&self, key: &str, span: TextSpan) -> Vec<String> {
         let homes = self.current().filter(|path| path.rsplit('.').next() == Some(key));
         homes.take(3).map(|path| format!("`{}`", self.places.name(span, path))).collect()
     }

@@ -22,7 +22,7 @@ impl ValueHashes {
             Value::Map(pairs) => {
                 for (key, value) in pairs {
                     let Value::Scalar { text, .. } = &key.value else { continue };
-                    let path = if path.is_empty() { text.clone() } else { format!("{path}.{text}") };
+                    let path = if path.is_empty() { text.to_string() } else { format!("{path}.{text}") };
                     self.add(&path, value);
                 }
             }

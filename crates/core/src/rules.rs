@@ -25,6 +25,7 @@
 //! ```
 
 mod explanation;
+mod middle_index;
 mod node;
 mod pattern;
 mod prefixes;
@@ -44,6 +45,7 @@ use node::RuleNode;
 use prefixes::Prefixes;
 use resolved::DescriptorMatch;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A request's entries and cost: charged to the limits of the matching rule.
@@ -112,6 +114,27 @@ pub enum RuleError {
     /// A second rule for the same entries.
     #[error("these entries already have a rule; merge the two, or give one of them another value")]
     Duplicate,
+    /// More patterns under one key than the index supports.
+    #[error("a key has more than {most} patterns; match several values by one pattern, or list exact values")]
+    TooManyPatterns {
+        /// The bound.
+        most: usize,
+    },
+    /// More pairs of lengths, before the first star and after the last, than the index supports.
+    #[error(
+        "the patterns of a key have more than {most} pairs of lengths before their first `*` and after their last; \
+         shorten them to equal lengths"
+    )]
+    TooManyPatternLengths {
+        /// The bound.
+        most: usize,
+    },
+    /// A pattern that is too long.
+    #[error("a pattern is longer than {most} bytes; shorten it to the part that differs")]
+    LongPattern {
+        /// The bound.
+        most: usize,
+    },
 }
 
 /// A set of rules.
@@ -130,7 +153,7 @@ pub enum RuleError {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    domains: BTreeMap<Box<str>, RuleNode>,
+    domains: BTreeMap<Arc<str>, RuleNode>,
     /// All declarations, in their order.
     declared: Vec<Declaration>,
     prefixes: Option<Prefixes>,
@@ -138,8 +161,8 @@ pub struct Rules {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Declaration {
-    domain: Box<str>,
-    path: Vec<Matcher>,
+    domain: Arc<str>,
+    path: Box<[Matcher]>,
     rule: Option<Rule>,
 }
 
@@ -201,9 +224,19 @@ impl Rules {
         if rule.as_ref().is_some_and(|rule| rule.limits().is_some_and(<[Limit]>::is_empty)) {
             return Err(RuleError::NoLimits);
         }
-        let root = self.domains.entry(domain.into()).or_default();
+        let name = match self.domains.get_key_value(domain) {
+            Some((name, root)) => {
+                root.check(path)?;
+                Arc::clone(name)
+            }
+            None => {
+                RuleNode::default().check(path)?;
+                domain.into()
+            }
+        };
+        let root = self.domains.entry(Arc::clone(&name)).or_default();
         root.declare(path, self.declared.len())?;
-        self.declared.push(Declaration { domain: domain.into(), path: path.to_vec(), rule });
+        self.declared.push(Declaration { domain: name, path: path.into(), rule });
         Ok(())
     }
 

@@ -73,7 +73,7 @@ pub struct StatPath(pub Vec<StatPart>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatPart {
     /// As in the rule: `key`, `key_value` or `key_pattern*`.
-    Fixed(String),
+    Fixed(Arc<str>),
     /// `key_value` with the value of the request.
     OfRequest,
 }
@@ -89,7 +89,7 @@ impl StatPath {
         let parts = self.0.iter().zip(entries.iter().map(Some).chain(std::iter::repeat(None)));
         parts
             .map(|(part, entry)| match (part, entry) {
-                (StatPart::Fixed(text), _) => text.clone(),
+                (StatPart::Fixed(text), _) => text.to_string(),
                 (StatPart::OfRequest, Some(entry)) => joined(*entry),
                 (StatPart::OfRequest, None) => String::new(),
             })

@@ -10,7 +10,7 @@ mod tests;
 use hivemind_config::bounded_file::read_bounded;
 use hivemind_config::document;
 use hivemind_config::document::{SpannedValue, Value};
-use hivemind_config::problem::{Problem, Problems, SourceText};
+use hivemind_config::problem::{Problem, Problems, SourceText, TextSpan};
 use hivemind_config::reader::ConfigReader;
 use hivemind_config::source_map::{SourceMap, Syntax};
 use hivemind_config::toml_document;
@@ -145,7 +145,9 @@ fn tree(
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<(SpannedValue, SourceMap, Vec<String>), Problems> {
     let mut root = match syntax {
-        Syntax::Yaml if file.text.trim().is_empty() => SpannedValue { value: Value::Null, span: 0..0 },
+        Syntax::Yaml if file.text.trim().is_empty() => {
+            SpannedValue { value: Value::Null, span: TextSpan::default() }
+        }
         Syntax::Yaml => document::parse(&file).map_err(|problem| Problems(vec![problem]))?,
         Syntax::Toml => toml_document::parse(&file).map_err(Problems)?,
     };

@@ -38,6 +38,22 @@ impl RuleNode {
         Self { declared: Some(number), ..Self::default() }
     }
 
+    /// Whether there is room for a path: [`RuleNode::declare`] then creates all of its nodes.
+    pub(super) fn check(&self, path: &[Matcher]) -> Result<(), RuleError> {
+        let mut node = Some(self);
+        for matcher in path {
+            let values = node.and_then(|node| node.below.get(&*matcher.key));
+            node = values.and_then(|values| values.get(&matcher.value));
+            if let (None, ValueMatcher::Wildcard { pattern, .. }) = (node, &matcher.value) {
+                values.map_or_else(
+                    || Wildcards::default().check(pattern),
+                    |values| values.wildcards.check(pattern),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
     /// Creates the nodes of a path and stores the declaration's number at its end.
     pub(super) fn declare(&mut self, path: &[Matcher], number: usize) -> Result<(), RuleError> {
         let [matcher, rest @ ..] = path else {
@@ -49,8 +65,8 @@ impl RuleNode {
                 }
             };
         };
-        let values = self.below.entry(matcher.key.as_str().into()).or_default();
-        values.node(&matcher.value).declare(rest, number)
+        let values = self.below.entry((&*matcher.key).into()).or_default();
+        values.node(&matcher.value)?.declare(rest, number)
     }
 
     /// The candidate rules of an entry, in order of precedence: the pattern of each, and
@@ -76,14 +92,22 @@ impl RuleNode {
 }
 
 impl ValueNodes {
-    fn node(&mut self, matcher: &ValueMatcher) -> &mut RuleNode {
+    fn get(&self, matcher: &ValueMatcher) -> Option<&RuleNode> {
         match matcher {
-            ValueMatcher::Exact(value) => self.exact.entry(value.as_str().into()).or_default(),
+            ValueMatcher::Exact(value) => self.exact.get(&**value),
+            ValueMatcher::Any => self.any.as_deref(),
+            ValueMatcher::Wildcard { pattern, .. } => self.wildcards.get(pattern),
+        }
+    }
+
+    fn node(&mut self, matcher: &ValueMatcher) -> Result<&mut RuleNode, RuleError> {
+        Ok(match matcher {
+            ValueMatcher::Exact(value) => self.exact.entry((&**value).into()).or_default(),
             ValueMatcher::Any => self.any.get_or_insert_default(),
             ValueMatcher::Wildcard { pattern, shared } => {
-                let shared = || shared.then(|| pattern.as_str().into());
-                self.wildcards.node(pattern, || RuleNode { shared: shared(), ..RuleNode::default() })
+                let shared = || shared.then(|| (&**pattern).into());
+                self.wildcards.node(pattern, || RuleNode { shared: shared(), ..RuleNode::default() })?
             }
-        }
+        })
     }
 }

@@ -32,6 +32,11 @@ impl WildcardPattern {
         self.middle.iter().max_by_key(|part| part.len()).map_or("", |part| part)
     }
 
+    /// Whether at most one text is between two stars.
+    pub(super) fn has_one_middle(&self) -> bool {
+        self.middle.len() <= 1
+    }
+
     /// Whether `value` begins with the first part, ends with the last, and contains the
     /// others in between, in order and without overlap.
     pub(super) fn matches(&self, value: &str) -> bool {

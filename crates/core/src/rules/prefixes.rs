@@ -32,7 +32,7 @@ impl Prefixes {
 fn of(seed: &KeySeed, declared: &Declaration) -> Box<[LimitPrefix]> {
     let limits = declared.rule.as_ref().and_then(|rule| rule.limits()).unwrap_or_default();
     let prefix = |(index, limit)| {
-        let keys = declared.path.iter().map(|matcher| matcher.key.as_str());
+        let keys = declared.path.iter().map(|matcher| &*matcher.key);
         let ordinal = ordinal(limits, index);
         (KeyPrefix::new(seed, &declared.domain, keys, limit, ordinal), ordinal)
     };

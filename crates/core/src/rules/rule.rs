@@ -4,6 +4,7 @@ use crate::limit::Limit;
 use crate::sharing::Sharing;
 use crate::store::Mode;
 use std::fmt;
+use std::sync::Arc;
 
 /// The budget of a rule.
 ///
@@ -114,14 +115,15 @@ impl Rule {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Matcher {
-    pub(super) key: String,
+    // Shared, because each rule has a copy of its whole path.
+    pub(super) key: Arc<str>,
     pub(super) value: ValueMatcher,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ValueMatcher {
-    Exact(String),
-    Wildcard { pattern: String, shared: bool },
+    Exact(Arc<str>),
+    Wildcard { pattern: Arc<str>, shared: bool },
     Any,
 }
 
@@ -134,7 +136,7 @@ impl Matcher {
     /// ```
     #[must_use]
     pub fn exact(key: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { key: key.into(), value: ValueMatcher::Exact(value.into()) }
+        Self { key: key.into().into(), value: ValueMatcher::Exact(value.into().into()) }
     }
 
     /// An entry with this key and any value; each value has its own counter.
@@ -145,7 +147,7 @@ impl Matcher {
     /// ```
     #[must_use]
     pub fn any(key: impl Into<String>) -> Self {
-        Self { key: key.into(), value: ValueMatcher::Any }
+        Self { key: key.into().into(), value: ValueMatcher::Any }
     }
 
     /// An entry with this key and a value that matches the pattern, where `*` matches any
@@ -160,7 +162,10 @@ impl Matcher {
     /// ```
     #[must_use]
     pub fn wildcard(key: impl Into<String>, pattern: impl Into<String>) -> Self {
-        Self { key: key.into(), value: ValueMatcher::Wildcard { pattern: pattern.into(), shared: false } }
+        Self {
+            key: key.into().into(),
+            value: ValueMatcher::Wildcard { pattern: pattern.into().into(), shared: false },
+        }
     }
 
     /// The key.
@@ -190,6 +195,9 @@ impl Matcher {
     /// ```
     #[must_use]
     pub fn shared_wildcard(key: impl Into<String>, pattern: impl Into<String>) -> Self {
-        Self { key: key.into(), value: ValueMatcher::Wildcard { pattern: pattern.into(), shared: true } }
+        Self {
+            key: key.into().into(),
+            value: ValueMatcher::Wildcard { pattern: pattern.into().into(), shared: true },
+        }
     }
 }

@@ -3,15 +3,24 @@
 //! Within a group, one pass over the value finds the patterns whose middle occurs in it.
 //! Only those are tried, however many patterns there are.
 
+#[cfg(test)]
+mod tests;
+
+use super::RuleError;
+use super::middle_index::MiddleIndex;
 use super::node::RuleNode;
 use super::pattern::WildcardPattern;
-use aho_corasick::AhoCorasick;
-use hashbrown::{Equivalent, HashMap};
-use std::hash::{Hash, RandomState};
-use std::sync::OnceLock;
+use hashbrown::{Equivalent, HashMap, HashTable};
+use std::hash::{BuildHasher, Hash, RandomState};
 
 /// A smaller group is searched by trying each pattern.
 const SMALL_GROUP: usize = 8;
+/// Patterns of one key below one rule.
+const MOST_PATTERNS: usize = 20_000;
+/// Pairs of lengths before the first star and after the last. Each costs every request one look-up.
+const MOST_LENGTHS: usize = 1_000;
+/// Bytes of one pattern.
+const LONGEST_PATTERN: usize = 1_024;
 
 /// The beginning and end of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,15 +38,20 @@ impl Equivalent<Ends> for EndsOf<'_> {
 /// The patterns with the same beginning and end, by position in the order of declaration.
 #[derive(Clone, Debug, Default)]
 struct PatternGroup {
-    places: Vec<usize>,
-    /// Finds the patterns' longest middles; built by the first search, when the group is complete.
-    middles: OnceLock<Option<AhoCorasick>>,
+    places: Vec<u32>,
+    /// Finds the patterns' longest middles; none while the group is small.
+    middles: Option<MiddleIndex>,
 }
 
+/// A search has no state: everything that it needs is built when a pattern is added. `find` takes `&self`, and no field
+/// can change behind it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wildcards {
     /// In the order of declaration: the first that matches answers.
     declared: Vec<(WildcardPattern, RuleNode)>,
+    /// Places in `declared`, by the pattern's text.
+    known: HashTable<u32>,
+    hasher: RandomState,
     groups: HashMap<Ends, PatternGroup, RandomState>,
     /// The pairs of lengths that occur in `groups`.
     lengths: Vec<(usize, usize)>,
@@ -45,23 +59,39 @@ pub(super) struct Wildcards {
 
 impl Wildcards {
     /// The node of a pattern, created by `make` where none exists yet.
-    pub(super) fn node(&mut self, text: &str, make: impl FnOnce() -> RuleNode) -> &mut RuleNode {
+    pub(super) fn node(
+        &mut self,
+        text: &str,
+        make: impl FnOnce() -> RuleNode,
+    ) -> Result<&mut RuleNode, RuleError> {
+        let Self { declared, known, hasher, .. } = self;
+        let is_same = |place: &u32| text_of(declared, *place) == text;
+        let place = match known.find(hasher.hash_one(text), is_same) {
+            Some(place) => *place,
+            None => self.add(text, make)?,
+        };
+        let node = usize::try_from(place).ok().and_then(|place| self.declared.get_mut(place));
+        node.map(|(_, node)| node).ok_or(RuleError::TooManyPatterns { most: MOST_PATTERNS })
+    }
+
+    fn add(&mut self, text: &str, make: impl FnOnce() -> RuleNode) -> Result<u32, RuleError> {
+        self.check(text)?;
         let pattern = WildcardPattern::new(text);
+        let too_many = RuleError::TooManyPatterns { most: MOST_PATTERNS };
+        let place = u32::try_from(self.declared.len()).map_err(|_| too_many)?;
+        let lengths = lengths_of(&pattern);
+        if !self.lengths.contains(&lengths) {
+            self.lengths.push(lengths);
+        }
         let (start, end) = pattern.ends();
-        let lengths = (start.len(), end.len());
         let group = self.groups.entry(Ends(start.into(), end.into())).or_default();
-        let same = |place: &&usize| self.declared.get(**place).is_some_and(|(known, _)| known.text() == text);
-        let place = group.places.iter().find(same).copied().unwrap_or_else(|| {
-            group.places.push(self.declared.len());
-            group.middles = OnceLock::new();
-            if !self.lengths.contains(&lengths) {
-                self.lengths.push(lengths);
-            }
-            self.declared.push((pattern, make()));
-            self.declared.len() - 1
-        });
-        #[expect(clippy::indexing_slicing, reason = "found, or pushed just above")]
-        &mut self.declared[place].1
+        group.places.push(place);
+        let hash = self.hasher.hash_one(pattern.text());
+        self.declared.push((pattern, make()));
+        let (declared, hasher) = (&self.declared, &self.hasher);
+        self.known.insert_unique(hash, place, |place| hasher.hash_one(text_of(declared, *place)));
+        group.index_middles(declared);
+        Ok(place)
     }
 
     /// The node of the first declared pattern that matches.
@@ -69,26 +99,54 @@ impl Wildcards {
         let first = self.lengths.iter().filter_map(|(start, end)| {
             let tail = value.len().checked_sub(*end)?;
             let ends = EndsOf(value.get(..*start)?, value.get(tail..)?);
-            self.first_in(self.groups.get(&ends)?, value)
+            let inside = value.get(*start..tail)?;
+            self.first_in(self.groups.get(&ends)?, value, inside)
         });
-        self.declared.get(first.min()?).map(|(_, node)| node)
+        let first = usize::try_from(first.min()?).ok()?;
+        self.declared.get(first).map(|(_, node)| node)
     }
 
-    fn first_in(&self, group: &PatternGroup, value: &str) -> Option<usize> {
-        let matches =
-            |place: &usize| self.declared.get(*place).is_some_and(|(pattern, _)| pattern.matches(value));
-        let middles = group.middles.get_or_init(|| self.middles(group));
-        let Some(middles) = middles else { return group.places.iter().copied().find(matches) };
-        let found = middles.find_overlapping_iter(value).map(|found| found.pattern().as_usize());
-        found.filter_map(|number| group.places.get(number).copied()).filter(matches).min()
+    /// The first matching pattern of a group; `inside` is the value without the group's beginning and end.
+    fn first_in(&self, group: &PatternGroup, value: &str, inside: &str) -> Option<u32> {
+        let pattern = |place: u32| usize::try_from(place).ok().and_then(|place| self.declared.get(place));
+        let Some(middles) = &group.middles else {
+            let matches = |place: &u32| pattern(*place).is_some_and(|(pattern, _)| pattern.matches(value));
+            return group.places.iter().copied().find(matches);
+        };
+        let mut first: Option<u32> = None;
+        middles.search(inside, |place| {
+            // A pattern with one middle matches wherever that occurs; others are tried.
+            let matches = || {
+                pattern(place).is_some_and(|(pattern, _)| pattern.has_one_middle() || pattern.matches(value))
+            };
+            if first.is_none_or(|first| place < first) && matches() {
+                first = Some(place);
+            }
+        });
+        first
     }
 
-    /// None for a small group, and for more middles than the searcher supports.
-    fn middles(&self, group: &PatternGroup) -> Option<AhoCorasick> {
-        let middle =
-            |place: &usize| self.declared.get(*place).map_or("", |(pattern, _)| pattern.longest_middle());
-        let large = group.places.len() > SMALL_GROUP;
-        large.then(|| AhoCorasick::new(group.places.iter().map(middle)).ok()).flatten()
+    /// Whether there is room for a pattern.
+    pub(super) fn check(&self, text: &str) -> Result<(), RuleError> {
+        if text.len() > LONGEST_PATTERN {
+            return Err(RuleError::LongPattern { most: LONGEST_PATTERN });
+        }
+        if self.declared.len() >= MOST_PATTERNS {
+            return Err(RuleError::TooManyPatterns { most: MOST_PATTERNS });
+        }
+        if self.lengths.len() >= MOST_LENGTHS
+            && !self.lengths.contains(&lengths_of(&WildcardPattern::new(text)))
+        {
+            return Err(RuleError::TooManyPatternLengths { most: MOST_LENGTHS });
+        }
+        Ok(())
+    }
+
+    /// The node of a pattern, if it is declared.
+    pub(super) fn get(&self, text: &str) -> Option<&RuleNode> {
+        let is_same = |place: &u32| text_of(&self.declared, *place) == text;
+        let place = self.known.find(self.hasher.hash_one(text), is_same)?;
+        self.declared.get(usize::try_from(*place).ok()?).map(|(_, node)| node)
     }
 
     /// All patterns, in the order of declaration.
@@ -97,44 +155,29 @@ impl Wildcards {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{RuleNode, WildcardPattern, Wildcards};
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn wildcard_search_finds_first_declared_match(
-            patterns in prop::collection::vec("[ab*é]{0,4}\\*[ab*é]{0,4}", 0..40),
-            value in "[abé]{0,8}",
-        ) {
-            // Fails with `first.max()` in `find`, `first_in` without `matches`, or its last `min` as `max`.
-            let mut wildcards = Wildcards::default();
-            for (number, text) in patterns.iter().enumerate() {
-                wildcards.node(text, || RuleNode::numbered(number));
-            }
-            let tried = patterns.iter().position(|text| WildcardPattern::new(text).matches(&value));
-            prop_assert_eq!(wildcards.find(&value).and_then(RuleNode::declared), tried);
+impl PatternGroup {
+    /// Adds the last pattern of the group to the index, or all of them when the group stops being small.
+    fn index_middles(&mut self, declared: &[(WildcardPattern, RuleNode)]) {
+        let missing = match (self.places.len(), &self.middles) {
+            (..=SMALL_GROUP, _) => return,
+            (_, None) => 0,
+            (count, Some(_)) => count - 1,
+        };
+        let middles = self.middles.get_or_insert_default();
+        for place in self.places.iter().skip(missing) {
+            let pattern = usize::try_from(*place).ok().and_then(|place| declared.get(place));
+            middles.add(pattern.map_or("", |(pattern, _)| pattern.longest_middle()), *place);
         }
     }
+}
 
-    #[test]
-    fn wildcard_search_tries_one_of_ten_thousand_patterns() {
-        for (pattern, value) in [("/tenant-{}/*", "/tenant-07777/a/b"), ("*/tenant-{}/*", "a/tenant-07777/b")]
-        {
-            let mut wildcards = Wildcards::default();
-            for number in 0..10_000 {
-                wildcards
-                    .node(&pattern.replace("{}", &format!("{number:05}")), || RuleNode::numbered(number));
-            }
-            assert_eq!(wildcards.lengths.len(), 1, "one look-up by hash");
-            let group = wildcards.groups.values().max_by_key(|group| group.places.len()).unwrap();
-            let tried = match wildcards.middles(group) {
-                Some(middles) => middles.find_overlapping_iter(value).count(),
-                None => group.places.len(),
-            };
-            assert_eq!(tried, 1, "{pattern}");
-            assert_eq!(wildcards.find(value).and_then(RuleNode::declared), Some(7_777));
-        }
-    }
+/// The lengths of the texts before the first star and after the last.
+fn lengths_of(pattern: &WildcardPattern) -> (usize, usize) {
+    let (start, end) = pattern.ends();
+    (start.len(), end.len())
+}
+
+fn text_of(declared: &[(WildcardPattern, RuleNode)], place: u32) -> &str {
+    let pattern = usize::try_from(place).ok().and_then(|place| declared.get(place));
+    pattern.map_or("", |(pattern, _)| pattern.text())
 }

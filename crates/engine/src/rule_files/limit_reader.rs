@@ -1,5 +1,6 @@
 //! Reader of a descriptor's limits: `rate_limit` or `rate_limits`.
 
+use super::bounds::MOST_REPLACED;
 use super::reader::{Fields, RuleFileReader};
 use crate::storage::OnError;
 use hivemind_config::document::SpannedValue;
@@ -76,7 +77,7 @@ pub(super) fn rule(
             (whole, Budget::Unlimited) if nodes.len() == 1 => *whole = Budget::Unlimited,
             _ => {
                 let cause = "`unlimited` cannot be combined with other limits";
-                reader.problem(Some(node.span.clone()), cause, "remove it, or remove the other limits");
+                reader.problem(Some(node.span), cause, "remove it, or remove the other limits");
                 sound = false;
             }
         }
@@ -93,13 +94,13 @@ fn on_error(reader: &mut RuleFileReader<'_>, fields: &Fields<'_>, policy: &mut O
     let Some((_, chosen)) = OnError::CHOICES.iter().find(|(name, _)| *name == text) else {
         let names: Vec<&str> = OnError::CHOICES.iter().map(|(name, _)| *name).collect();
         let cause = format!("`on_error` cannot be `{text}`");
-        reader.problem(Some(node.span.clone()), cause, format!("one of: {}", names.join(", ")));
+        reader.problem(Some(node.span), cause, format!("one of: {}", names.join(", ")));
         return false;
     };
     // All limits of a descriptor are decided in one step, so they fail together.
     if policy.is_some_and(|earlier| earlier != *chosen) {
         let cause = "the limits of one descriptor have different `on_error`";
-        reader.problem(Some(node.span.clone()), cause, "write it once, or the same in each");
+        reader.problem(Some(node.span), cause, "write it once, or the same in each");
         return false;
     }
     *policy = Some(*chosen);
@@ -119,12 +120,12 @@ fn shared<T: Copy + PartialEq>(
     let Some((_, chosen)) = choices.iter().find(|(name, _)| *name == text) else {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let cause = format!("`{key}` cannot be `{text}`");
-        reader.problem(Some(node.span.clone()), cause, format!("one of: {}", names.join(", ")));
+        reader.problem(Some(node.span), cause, format!("one of: {}", names.join(", ")));
         return false;
     };
     if whole.is_some_and(|earlier| earlier != *chosen) {
         let cause = format!("the limits of one descriptor have different `{key}`");
-        reader.problem(Some(node.span.clone()), cause, "write it once, or the same in each");
+        reader.problem(Some(node.span), cause, "write it once, or the same in each");
         return false;
     }
     *whole = Some(*chosen);
@@ -135,17 +136,23 @@ fn names(reader: &mut RuleFileReader<'_>, fields: &Fields<'_>) -> Option<(Option
     let name = Some(reader.optional_text(fields, "name")?).filter(|name| !name.is_empty());
     let mut others = Vec::new();
     let items = fields.get("replaces").map_or(&[][..], |node| reader.items(node, "replaces"));
+    if items.len() > MOST_REPLACED {
+        let cause = format!("`replaces` has more than {MOST_REPLACED} items");
+        let remedy = "give limits that are replaced together one name: several limits may have it";
+        reader.problem(fields.get("replaces").map(|node| node.span), cause, remedy);
+        return None;
+    }
     for item in items {
         let fields = reader.fields(item, "an item of `replaces`", REPLACES_KEYS)?;
         let replaced = reader.optional_text(&fields, "name")?;
         if replaced.is_empty() {
             let remedy = "write the name of the limit it replaces, as in `- name: basic`";
-            reader.problem(Some(item.span.clone()), "an item of `replaces` has no name", remedy);
+            reader.problem(Some(item.span), "an item of `replaces` has no name", remedy);
             return None;
         }
         if name.as_ref() == Some(&replaced) {
             let remedy = "leave this item out, or give one of the two limits another name";
-            reader.problem(Some(item.span.clone()), "a limit cannot replace itself", remedy);
+            reader.problem(Some(item.span), "a limit cannot replace itself", remedy);
             return None;
         }
         others.push(replaced);
@@ -157,7 +164,7 @@ fn budget(reader: &mut RuleFileReader<'_>, node: &SpannedValue, fields: &Fields<
     if reader.flag(fields, "unlimited") {
         if let Some(unit) = fields.get("unit") {
             let cause = "an unlimited rule has no unit";
-            reader.problem(Some(unit.span.clone()), cause, "leave `unit` out, or `unlimited`");
+            reader.problem(Some(unit.span), cause, "leave `unit` out, or `unlimited`");
             return None;
         }
         return Some(Budget::Unlimited);
@@ -178,7 +185,7 @@ fn budget(reader: &mut RuleFileReader<'_>, node: &SpannedValue, fields: &Fields<
     };
     let algorithm = algorithm(reader, fields);
     let (unit, requests, multiplier, burst, algorithm) = (unit?, requests?, multiplier?, burst?, algorithm?);
-    let place = |key: &str| fields.get(key).unwrap_or(node).span.clone();
+    let place = |key: &str| fields.get(key).unwrap_or(node).span;
     let period = match unit.times(multiplier) {
         Ok(period) => period,
         Err(error) => {
@@ -223,13 +230,13 @@ fn multiplied(error: LimitError) -> (String, &'static str) {
 fn unit(reader: &mut RuleFileReader<'_>, node: &SpannedValue, fields: &Fields<'_>) -> Option<Period> {
     let remedy = format!("one of: {}", UNITS.map(|(name, _)| name).join(", "));
     let Some(unit) = fields.get("unit") else {
-        reader.problem(Some(node.span.clone()), "the limit has no `unit`", remedy);
+        reader.problem(Some(node.span), "the limit has no `unit`", remedy);
         return None;
     };
     let text = reader.text(unit, "unit")?;
     let known = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(&text));
     if known.is_none() {
-        reader.problem(Some(unit.span.clone()), format!("unknown unit `{text}`"), remedy);
+        reader.problem(Some(unit.span), format!("unknown unit `{text}`"), remedy);
     }
     known.map(|(_, period)| *period)
 }
@@ -241,7 +248,7 @@ fn algorithm(reader: &mut RuleFileReader<'_>, fields: &Fields<'_>) -> Option<Alg
     let known = ALGORITHMS.iter().find(|(name, _)| *name == text);
     if known.is_none() {
         let remedy = format!("one of: {}", ALGORITHMS.map(|(name, _)| name).join(", "));
-        reader.problem(Some(node.span.clone()), format!("unknown algorithm `{text}`"), remedy);
+        reader.problem(Some(node.span), format!("unknown algorithm `{text}`"), remedy);
     }
     known.map(|(_, algorithm)| *algorithm)
 }

@@ -1,5 +1,6 @@
 //! Loading of rules from a file or from all files of a folder.
 
+use super::bounds::{RuleBounds, RulesSize};
 use super::rule_file;
 use crate::ruleset::Ruleset;
 use hivemind_config::bounded_file::read_bounded;
@@ -58,13 +59,23 @@ impl RuleTexts {
         hasher.finish()
     }
 
-    /// Parses the rules, or returns all problems. With
-    /// `merge_domains`, several files may define the same domain.
+    /// Parses the rules within the bounds of files, or returns all problems. With `merge_domains`, several files may
+    /// define the same domain.
     pub fn parse(&self, merge_domains: bool) -> Result<LoadedRules, Problems> {
+        self.parse_within(merge_domains, &RuleBounds::files())
+    }
+
+    /// Like [`RuleTexts::parse`], within other bounds.
+    pub fn parse_within(&self, merge_domains: bool, bounds: &RuleBounds) -> Result<LoadedRules, Problems> {
         let (mut ruleset, mut problems) = (Ruleset::default(), Vec::new());
         let mut domains: HashMap<String, &str> = HashMap::new();
+        let mut size = RulesSize::default();
         for source in &self.0 {
-            let Some(domain) = rule_file::read(source, &mut ruleset, &mut problems) else { continue };
+            let read = rule_file::read(source, (bounds, &mut size), &mut ruleset, &mut problems);
+            if bounds.document.cancellation.is_set() || size.stopped {
+                break; // The last problem is the reason.
+            }
+            let Some(domain) = read else { continue };
             if let Some(first) = domains.insert(domain.clone(), &source.name)
                 && !merge_domains
             {
@@ -86,7 +97,8 @@ pub fn load_rules(path: &Path, merge_domains: bool) -> Result<LoadedRules, Probl
 pub fn parse_rules(name: &str, text: &str) -> Result<LoadedRules, Problems> {
     let source = Arc::new(SourceText { name: name.to_owned(), text: text.to_owned() });
     let (mut ruleset, mut problems) = (Ruleset::default(), Vec::new());
-    rule_file::read(&source, &mut ruleset, &mut problems);
+    let (bounds, mut size) = (RuleBounds::files(), RulesSize::default());
+    rule_file::read(&source, (&bounds, &mut size), &mut ruleset, &mut problems);
     loaded(ruleset, problems)
 }
 

@@ -26,7 +26,7 @@ pub(super) fn read(reader: &mut RuleFileReader<'_>, node: &SpannedValue) -> Rule
 fn headers(reader: &mut RuleFileReader<'_>, node: &SpannedValue, key: &str) -> Vec<(String, String)> {
     let Value::Map(pairs) = &node.value else {
         let cause = format!("`{key}` is a map of header names and values, and this is {}", node.value.kind());
-        reader.problem(Some(node.span.clone()), cause, format!("write `{key}: {{x-plan: gold}}`"));
+        reader.problem(Some(node.span), cause, format!("write `{key}: {{x-plan: gold}}`"));
         return Vec::new();
     };
     let mut headers = Vec::new();
@@ -36,10 +36,10 @@ fn headers(reader: &mut RuleFileReader<'_>, node: &SpannedValue, key: &str) -> V
         };
         if http::HeaderName::from_bytes(name_text.as_bytes()).is_err() {
             let cause = format!("`{name_text}` is not a header name");
-            reader.problem(Some(name.span.clone()), cause, "use letters, digits and `-`");
+            reader.problem(Some(name.span), cause, "use letters, digits and `-`");
         } else if http::HeaderValue::from_str(&text).is_err() {
             let remedy = "remove control characters and line breaks";
-            reader.problem(Some(value.span.clone()), "this cannot be a header value", remedy);
+            reader.problem(Some(value.span), "this cannot be a header value", remedy);
         } else {
             headers.push((name_text, text));
         }
@@ -75,7 +75,7 @@ fn duration(reader: &mut RuleFileReader<'_>, node: &SpannedValue, key: &str) -> 
         number.zip(millis).and_then(|(number, millis)| number.checked_mul(millis)).filter(|span| *span > 0);
     if span.is_none() {
         let cause = format!("`{key}` is a duration above 0");
-        reader.problem(Some(node.span.clone()), cause, format!("write `{key}: 500ms`, `60s` or `5m`"));
+        reader.problem(Some(node.span), cause, format!("write `{key}: 500ms`, `60s` or `5m`"));
     }
     span.map(Duration::from_millis)
 }

@@ -6,7 +6,9 @@ mod page;
 #[cfg(test)]
 mod page_types;
 
+use super::bounds::{ENTRY, RuleBounds, RulesSize};
 use super::limit_reader;
+use super::pattern_costs::PatternCosts;
 use super::reader::{Fields, RuleFileReader};
 use super::response_reader;
 use crate::ruleset::{Extras, Ruleset, StatPart, StatPath, joined};
@@ -50,13 +52,14 @@ pub(super) fn home_of(key: &str) -> Option<&'static str> {
     homes.iter().find(|(keys, _)| keys.contains(&key)).map(|(_, home)| *home)
 }
 
-/// Reads one file into `ruleset` and adds its mistakes to `problems`.
+/// Reads one file into `ruleset` and adds its mistakes to `problems`. Stops at the first exceeded bound.
 pub(super) fn read(
     source: &Arc<SourceText>,
+    (bounds, size): (&RuleBounds, &mut RulesSize),
     ruleset: &mut Ruleset,
     problems: &mut Vec<Problem>,
 ) -> Option<String> {
-    let root = match document::parse(source) {
+    let root = match document::parse_within(source, &bounds.document) {
         Ok(root) => root,
         Err(problem) => {
             problems.push(problem);
@@ -67,7 +70,7 @@ pub(super) fn read(
     let fields = reader.fields(&root, "a file of rules", FILE_KEYS)?;
     let domain = reader.optional_text(&fields, "domain")?;
     if domain.is_empty() {
-        let span = fields.get("domain").map(|node| node.span.clone());
+        let span = fields.get("domain").map(|node| node.span);
         let remedy = "begin the file with `domain: my-app`, the name that the requests carry";
         reader.problem(span, "the file has no domain", remedy);
         return None;
@@ -75,7 +78,15 @@ pub(super) fn read(
     // The name is not empty, so it can be added. A domain without rules is known as well.
     let _ = ruleset.rules.add_domain(&domain);
     if let Some(descriptors) = fields.get("descriptors") {
-        let mut tree = Tree { domain: &domain, ruleset, path: Vec::new(), stat: Vec::new() };
+        let mut tree = Tree {
+            domain: &domain,
+            ruleset,
+            bounds,
+            size,
+            path: Vec::new(),
+            path_bytes: 0,
+            stat: Vec::new(),
+        };
         reader.descriptors(descriptors, &mut tree);
     }
     Some(domain)
@@ -85,13 +96,17 @@ pub(super) fn read(
 struct Tree<'a> {
     domain: &'a str,
     ruleset: &'a mut Ruleset,
+    bounds: &'a RuleBounds,
+    size: &'a mut RulesSize,
     path: Vec<Matcher>,
+    /// The size of the path, as in [`RuleBounds::path_bytes`].
+    path_bytes: usize,
     /// How each entry of the path appears in statistics.
     stat: Vec<StatLevel>,
 }
 
 struct StatLevel {
-    fixed: String,
+    fixed: Arc<str>,
     /// `value_to_metric`: the request's value is a label.
     of_request: bool,
     /// All values share one counter, so the value is not a label.
@@ -102,7 +117,7 @@ impl Tree<'_> {
     fn stat(&self, detailed: bool) -> StatPath {
         let parts = self.stat.iter().map(|level| match level {
             StatLevel { shared: false, of_request, .. } if detailed || *of_request => StatPart::OfRequest,
-            StatLevel { fixed, .. } => StatPart::Fixed(fixed.clone()),
+            StatLevel { fixed, .. } => StatPart::Fixed(Arc::clone(fixed)),
         });
         StatPath(parts.collect())
     }
@@ -112,26 +127,40 @@ impl RuleFileReader<'_> {
     fn descriptors(&mut self, node: &SpannedValue, tree: &mut Tree<'_>) {
         if tree.path.len() >= DEEPEST {
             let cause = format!("descriptors are nested deeper than {DEEPEST} levels");
-            self.problem(
-                Some(node.span.clone()),
-                cause,
-                "flatten them: no request carries that many entries",
-            );
+            self.problem(Some(node.span), cause, "flatten them: no request carries that many entries");
             return;
         }
+        let mut costs = PatternCosts::default();
         for item in self.items(node, "descriptors") {
-            self.descriptor(item, tree);
+            if tree.size.stopped || self.is_full() {
+                return;
+            }
+            if let Err(problem) = tree.size.count_rule(tree.bounds, self.source(), item.span) {
+                self.add(problem);
+                return;
+            }
+            self.descriptor(item, tree, &mut costs);
+        }
+        for (place, cause, remedy) in costs.warnings() {
+            self.warning(place, cause, remedy);
         }
     }
 
-    fn descriptor(&mut self, node: &SpannedValue, tree: &mut Tree<'_>) {
+    fn descriptor(&mut self, node: &SpannedValue, tree: &mut Tree<'_>, costs: &mut PatternCosts) {
         let Some(fields) = self.fields(node, "a descriptor", DESCRIPTOR_KEYS) else { return };
         let Some((matcher, level)) = self.matcher(node, &fields) else { return };
+        let value = matcher.value().unwrap_or_default();
+        if value.contains('*') {
+            costs.add(matcher.key(), value, node.span);
+        }
         let (rule, on_error) = self.rule(&fields).unzip();
+        let entry_bytes = ENTRY + matcher.key().len() + value.len();
+        tree.path_bytes += entry_bytes;
+        tree.size.count_path(tree.path_bytes);
         tree.path.push(matcher);
         tree.stat.push(level);
         let extras = Extras {
-            place: self.place(&node.span),
+            place: self.place(node.span),
             stat: tree.stat(self.flag(&fields, "detailed_metric")),
             metadata: fields.get("metadata").and_then(|node| self.metadata(node)),
             response: fields
@@ -145,7 +174,7 @@ impl RuleFileReader<'_> {
             Err(error) => {
                 let place = fields.get("key").unwrap_or(node);
                 let (cause, remedy) = explain(error);
-                self.problem(Some(place.span.clone()), cause, remedy);
+                self.problem(Some(place.span), cause, remedy);
             }
         }
         if let Some(below) = fields.get("descriptors") {
@@ -153,13 +182,14 @@ impl RuleFileReader<'_> {
         }
         tree.path.pop();
         tree.stat.pop();
+        tree.path_bytes -= entry_bytes;
     }
 
     fn metadata(&mut self, node: &SpannedValue) -> Option<serde_json::Value> {
         let value = node.to_json();
         if !value.is_object() {
             let cause = format!("`metadata` is a map, and this is {}", node.value.kind());
-            self.problem(Some(node.span.clone()), cause, "write `metadata: {backend: blue}`");
+            self.problem(Some(node.span), cause, "write `metadata: {backend: blue}`");
             return None;
         }
         Some(value)
@@ -170,7 +200,7 @@ impl RuleFileReader<'_> {
         if key.is_empty() {
             let place = fields.get("key").unwrap_or(node);
             let remedy = "name the entry it matches, as in `key: remote_address`";
-            self.problem(Some(place.span.clone()), "the descriptor has no key", remedy);
+            self.problem(Some(place.span), "the descriptor has no key", remedy);
             return None;
         }
         let value = self.optional_text(fields, "value")?;
@@ -178,9 +208,9 @@ impl RuleFileReader<'_> {
         if shared && !value.contains('*') {
             let place = fields.get("share_threshold").unwrap_or(node);
             let cause = "`share_threshold` is for values with a `*`, and this one has none";
-            self.problem(Some(place.span.clone()), cause, "leave it out, or write `value: prefix*`");
+            self.problem(Some(place.span), cause, "leave it out, or write `value: prefix*`");
         }
-        let fixed = joined((&key, &value));
+        let fixed = joined((&key, &value)).into();
         let level = StatLevel { fixed, of_request: self.flag(fields, "value_to_metric"), shared };
         let matcher = match (value.as_str(), shared) {
             ("", _) => Matcher::any(key),
@@ -201,7 +231,7 @@ impl RuleFileReader<'_> {
         let (mut rule, on_error) = match (one, several) {
             (Some(_), Some(several)) => {
                 let cause = "a descriptor has `rate_limit` or `rate_limits`, not both";
-                self.problem(Some(several.span.clone()), cause, "put all its limits under `rate_limits`");
+                self.problem(Some(several.span), cause, "put all its limits under `rate_limits`");
                 return None;
             }
             (Some(one), None) => limit_reader::rule(self, std::slice::from_ref(one))?,
@@ -209,13 +239,13 @@ impl RuleFileReader<'_> {
                 let limits = self.items(several, "rate_limits");
                 if limits.is_empty() {
                     let remedy = "add a limit, or leave the key out";
-                    self.problem(Some(several.span.clone()), "`rate_limits` has no limit", remedy);
+                    self.problem(Some(several.span), "`rate_limits` has no limit", remedy);
                     return None;
                 }
                 if limits.len() > MOST_LIMITS {
                     let cause = format!("`rate_limits` has more than {MOST_LIMITS} limits");
                     let remedy = "keep the tightest: each is charged for every request";
-                    self.problem(Some(several.span.clone()), cause, remedy);
+                    self.problem(Some(several.span), cause, remedy);
                     return None;
                 }
                 limit_reader::rule(self, limits)?

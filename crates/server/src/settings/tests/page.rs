@@ -44,7 +44,7 @@ fn name_on_the_page(path: &str) -> &str {
 fn keys_of_the_code() -> BTreeMap<String, String> {
     let places =
         SourceMap::new(Arc::new(SourceText { name: String::new(), text: String::new() }), Syntax::Yaml);
-    let nothing = SpannedValue { value: Value::Null, span: 0..0 };
+    let nothing = SpannedValue { value: Value::Null, span: hivemind_config::problem::TextSpan::default() };
     let mut reading = ConfigReader::new(&places);
     read(&mut reading, &nothing);
     let mut keys = BTreeMap::new();
