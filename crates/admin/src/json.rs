@@ -2,6 +2,7 @@
 //! from responses.
 
 use super::unique_names::{as_in_messages, reject_duplicate_names};
+use super::value_count::few_values;
 use hivemind_envoy::proto::DESCRIPTORS;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, Value};
@@ -20,6 +21,7 @@ fn message(name: &str) -> Result<MessageDescriptor, String> {
 
 /// Converts a JSON request to the protobuf form of a call.
 pub fn request(body: &[u8]) -> Result<Vec<u8>, String> {
+    few_values(body).map_err(|error| error.to_string())?;
     let mut json = serde_json::Deserializer::from_slice(body);
     let options = DeserializeOptions::new().deny_unknown_fields(true);
     let read = DynamicMessage::deserialize_with_options(message("RateLimitRequest")?, &mut json, &options);

@@ -38,6 +38,7 @@ mod tests;
 mod time;
 mod top;
 mod unique_names;
+mod value_count;
 mod whole;
 
 pub use about::About;

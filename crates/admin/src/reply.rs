@@ -2,6 +2,7 @@
 
 use super::API;
 use super::unique_names::{as_written, reject_duplicate_names};
+use super::value_count::few_values;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -43,6 +44,7 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(no_question("The body must be a JSON object; see `/api/v1/openapi.json`."));
     }
+    few_values(body).map_err(|error| no_question(&format!("Invalid body: {error}.")))?;
     let read = serde_json::from_slice(body);
     read.and_then(|read| reject_duplicate_names(body, as_written).map(|()| read)).map_err(|error| {
         // The parser's text may quote the body, at any length.

@@ -18,16 +18,18 @@ use axum::response::Response;
 use axum::routing::post;
 use hivemind_core::Rules;
 use hivemind_engine::replay::{Both, Comparison, Total};
-use hivemind_engine::rule_files::RuleTexts;
+use hivemind_engine::rule_files::{Cancellation, RuleBounds, RuleTexts};
 use hivemind_telemetry::redacted_entries;
 use http_body::Body;
 use rule_values::RuleValues;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use time_limit::TimeLimit;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use traffic::{RawSource, TrafficSource};
 
 pub(super) const PATH: &str = "/api/v1/simulate";
@@ -64,6 +66,8 @@ struct RawFile {
 
 /// Why a simulation failed.
 enum SimulationError {
+    /// The body is invalid.
+    Answer(Box<Response>),
     /// All problems of the rules, as the command line prints them.
     Rules(String),
     Senseless(String),
@@ -96,20 +100,35 @@ async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
     let Ok(place) = Arc::clone(&admin.room.simulations).try_acquire_owned() else {
         return not_now("One simulation runs and another waits; retry in a moment.");
     };
-    let raw: RawSimulation = match read(&body) {
-        Ok(raw) => raw,
-        Err(answer) => return answer,
-    };
-    drop((body, held));
     let turn = match admin.bounds.simulation.take(WAITS).await {
         Ok(turn) => turn,
         Err(not_now) => return not_now,
     };
-    let simulated = apart((place, turn), move || simulated(&admin, raw)).await;
+    let cancellation = Cancellation::default();
+    // A caller that disconnects, or reaches the time limit of requests, drops this future.
+    let _cancelled_without_caller = cancellation.set_on_drop();
+    let time_limit = TimeLimit::new(WITHIN, cancellation.clone());
+    let simulation = apart((place, turn), move || {
+        // Here, and not on a thread that serves requests: 8 MB of JSON take long.
+        let raw = read(&body).map_err(|answer| SimulationError::Answer(Box::new(answer)))?;
+        drop((body, held));
+        simulated(&admin, raw, time_limit)
+    });
+    let simulated = within(WITHIN, &cancellation, simulation).await;
     match simulated.unwrap_or(Err(SimulationError::Lost)) {
         Ok(body) => ok(&body),
         Err(refused) => refused.answer(),
     }
+}
+
+/// Sets the flag after the time limit. The computation then returns soon, with what it has.
+async fn within<T>(limit: Duration, cancellation: &Cancellation, computed: impl Future<Output = T>) -> T {
+    let mut computed = pin!(computed);
+    if let Ok(computed) = timeout(limit, &mut computed).await {
+        return computed;
+    }
+    cancellation.set();
+    computed.await
 }
 
 /// Runs a function on its own thread with low priority. The thread holds its permits until it ends, even if the
@@ -134,6 +153,7 @@ impl SimulationError {
     fn answer(self) -> Response {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
         match self {
+            Self::Answer(answer) => *answer,
             Self::Rules(errors) => {
                 let members = Map::from_iter([("errors".to_owned(), json!(errors))]);
                 let detail = "The rules are invalid; `errors` lists place, cause and remedy.";
@@ -153,13 +173,13 @@ impl SimulationError {
     }
 }
 
-fn simulated(admin: &Admin, raw: RawSimulation) -> Result<Value, SimulationError> {
+fn simulated(admin: &Admin, raw: RawSimulation, time_limit: TimeLimit) -> Result<Value, SimulationError> {
     let service = &admin.service.0;
-    let time_limit = TimeLimit::new(WITHIN);
-    let then = rules(raw.rules, admin.room.merge_domains)?;
+    let then = rules(raw.rules, admin.room.merge_domains, &time_limit);
     if time_limit.is_over() {
         return Err(SimulationError::TooSlow);
     }
+    let then = then?;
     let source = TrafficSource::new(raw.source.0, &then).map_err(SimulationError::Senseless)?;
     let rules = Both { now: service.with_rules(Rules::clone), then };
     let named = matches!(source, TrafficSource::Recent).then(|| RuleValues::of([&rules.now, &rules.then]));
@@ -198,7 +218,11 @@ fn past_bounds(comparison: &Comparison, most_counters: usize) -> Vec<String> {
     counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
 }
 
-fn rules(files: Vec<Object<RawFile>>, merge_domains: bool) -> Result<Rules, SimulationError> {
+fn rules(
+    files: Vec<Object<RawFile>>,
+    merge_domains: bool,
+    time_limit: &TimeLimit,
+) -> Result<Rules, SimulationError> {
     if files.is_empty() || files.len() > MOST_FILES {
         return Err(SimulationError::Senseless(format!("`rules` must have 1 to {MOST_FILES} files.")));
     }
@@ -208,8 +232,9 @@ fn rules(files: Vec<Object<RawFile>>, merge_domains: bool) -> Result<Rules, Simu
         )));
     }
     let texts = RuleTexts::of(files.into_iter().map(|Object(RawFile { name, text })| (name, text)));
-    let loaded =
-        texts.parse(merge_domains).map_err(|problems| SimulationError::Rules(problems.to_string()))?;
+    let bounds = RuleBounds::request(time_limit.cancellation());
+    let loaded = texts.parse_within(merge_domains, &bounds);
+    let loaded = loaded.map_err(|problems| SimulationError::Rules(problems.to_string()))?;
     Ok(loaded.ruleset.rules)
 }
 

@@ -130,18 +130,23 @@ fn parse_here(source: &Arc<SourceText>, bounds: &DocumentBounds) -> Result<Spann
     let parsed = CurrentDocument { source: Arc::clone(source), bounds: bounds.clone(), values: 0 };
     CURRENT.set(Some(parsed));
     let read = serde_saphyr::from_str_with_options::<DocumentNode>(&source.text, options);
-    let values = CURRENT.take().map_or(0, |parsed| parsed.values);
+    CURRENT.set(None);
     read.map(|DocumentNode(root)| root).map_err(|error| {
         let span = error.location().map(|location| span_of(&location, &source.text));
         if bounds.cancellation.is_set() {
             return cancelled(source, span);
         }
-        let cause = serde_saphyr::Error::without_snippet(&error).to_string();
-        // The parser appends the position to its message; the report already shows it.
-        let cause = cause.rsplit_once(" at line ").map_or(cause.as_str(), |(cause, _)| cause);
-        if cause.contains("budget") && values >= bounds.values.saturating_sub(1) {
+        let error = serde_saphyr::Error::without_snippet(&error);
+        // With fewer values than its bound, an error of the budget means aliases.
+        if let serde_saphyr::Error::Budget { breach, .. } = error
+            && format!("{breach:?}").starts_with("Nodes")
+            && most >= bounds.values
+        {
             return too_many_values(source, span, bounds.values);
         }
+        let cause = error.to_string();
+        // The parser appends the position to its message; the report already shows it.
+        let cause = cause.rsplit_once(" at line ").map_or(cause.as_str(), |(cause, _)| cause);
         let (cause, remedy) = explain(cause);
         Problem::new(source, span, cause, remedy)
     })

@@ -83,8 +83,7 @@ impl fmt::Display for Problem {
         let span = self.span.map(TextSpan::range).filter(|span| text.get(span.clone()).is_some());
         let Some(span) = span else {
             let Self { source, cause, remedy, .. } = self;
-            let title = if self.severity == Severity::Error { "error" } else { "warning" };
-            let cause = mask_passwords(cause);
+            let (title, cause) = (self.title(), mask_passwords(cause));
             return write!(f, "{title}: {}: {cause}\n  = help: {remedy}", source.name);
         };
         // Passes only the affected lines: the renderer scans its whole input for each problem.
@@ -93,6 +92,10 @@ impl fmt::Display for Problem {
             .get(span.end..)
             .and_then(|after| after.find('\n'))
             .map_or(text.len(), |end| span.end + end + 1);
+        // A line of megabytes would be copied several times for each problem.
+        if to - from > LONGEST_SHOWN {
+            return self.write_without_line(f, from, span.start);
+        }
         let lines_before = text.get(..from).map_or(0, |before| before.matches('\n').count());
         let mark = AnnotationKind::Primary.span(span.start - from..span.end - from).label(&self.remedy);
         let snippet = Snippet::source(text.get(from..to).unwrap_or_default())
@@ -106,8 +109,25 @@ impl fmt::Display for Problem {
     }
 }
 
+impl Problem {
+    fn title(&self) -> &'static str {
+        if self.severity == Severity::Error { "error" } else { "warning" }
+    }
+
+    /// Writes the problem with line and column, but without the text of the line.
+    fn write_without_line(&self, f: &mut fmt::Formatter<'_>, from: usize, start: usize) -> fmt::Result {
+        let Self { source, cause, remedy, .. } = self;
+        let lines_before = source.text.get(..from).map_or(0, |before| before.matches('\n').count());
+        let column = source.text.get(from..start).map_or(1, |before| before.chars().count() + 1);
+        let place = format!("{}:{}:{column}", source.name, lines_before + 1);
+        write!(f, "{}: {place}: {}\n  = help: {remedy}", self.title(), mask_passwords(cause))
+    }
+}
+
 /// Upper bound of problems in one report.
 const SHOWN: usize = 50;
+/// Longest text, in bytes, that a problem shows of its file.
+const LONGEST_SHOWN: usize = 16 << 10;
 
 /// All problems found.
 #[derive(Debug, thiserror::Error)]
@@ -145,6 +165,15 @@ mod tests {
         assert!(shown.contains(" --> a.yaml:50:3\n"), "{shown}");
         assert!(shown.contains("50 | - é49\n   |   ^^ remedy"), "{shown}");
         assert!(shown.ends_with("... and 19950 more like these\n\n20000 problems; nothing was loaded"));
+    }
+
+    // Seen failing on: a line of 8 MB, rendered once for each of 50 problems.
+    #[test]
+    fn problem_in_very_long_line_is_shown_without_it() {
+        let text = format!("a: 1\n[{}]", "é, ".repeat(10_000));
+        let source = Arc::new(SourceText { name: "a.yaml".into(), text });
+        let shown = Problem::new(&source, Some((10..12).into()), "wrong", "remedy").to_string();
+        assert_eq!(shown, "error: a.yaml:2:5: wrong\n  = help: remedy");
     }
 
     #[test]

@@ -166,6 +166,13 @@ struct Declaration {
     rule: Option<Rule>,
 }
 
+impl Declaration {
+    /// What a later rule set may declare, too.
+    fn name(&self) -> (&str, &[Matcher]) {
+        (&self.domain, &self.path)
+    }
+}
+
 impl Rules {
     /// No rules: everything passes.
     ///
@@ -367,14 +374,13 @@ impl Rules {
     /// ```
     #[must_use]
     pub fn longest_memory_after(&self, before: &Self) -> Option<Duration> {
-        let named = |declared: &'_ Declaration| (declared.domain.clone(), declared.path.clone());
-        let known: HashMap<_, _> = before.declared.iter().map(|known| (named(known), &known.rule)).collect();
-        let kept: HashSet<_> = self.declared.iter().map(named).collect();
+        let known: HashMap<_, _> = before.declared.iter().map(|known| (known.name(), &known.rule)).collect();
+        let kept: HashSet<_> = self.declared.iter().map(Declaration::name).collect();
         // A removed rule's counters may belong to any other rule of its domain now.
-        let lost = before.declared.iter().filter(|known| !kept.contains(&named(known)));
+        let lost = before.declared.iter().filter(|known| !kept.contains(&known.name()));
         let lost: HashSet<&str> = lost.map(|known| &*known.domain).collect();
         let changed = self.declared.iter().filter(|declared| {
-            lost.contains(&*declared.domain) || known.get(&named(declared)) != Some(&&declared.rule)
+            lost.contains(&*declared.domain) || known.get(&declared.name()) != Some(&&declared.rule)
         });
         let rules = changed.filter_map(|declared| declared.rule.as_ref());
         let limits = rules.flat_map(|rule| rule.limits().unwrap_or_default());

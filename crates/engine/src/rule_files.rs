@@ -10,5 +10,6 @@ mod rule_file;
 mod schema;
 
 pub use bounds::RuleBounds;
+pub use hivemind_config::cancellation::Cancellation;
 pub use loader::{LoadedRules, RuleTexts, load_rules, parse_rules};
 pub use schema::rules as schema;

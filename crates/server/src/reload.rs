@@ -20,10 +20,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
 /// One save causes several events; the files are read this long after the last one.
@@ -33,6 +33,9 @@ const SETTLE_AT_MOST: Duration = Duration::from_secs(1);
 /// How often the folders are compared with the watched ones, so that a folder that was removed and created again is
 /// read within a second.
 const RECHECK: Duration = Duration::from_millis(500);
+
+/// Lower priority than the request path, but not the lowest: on a busy machine a check would never finish.
+const NICE: i32 = 5;
 
 /// Files that can be reloaded while requests are decided.
 pub(crate) trait FollowedFiles: Send + 'static {
@@ -74,28 +77,29 @@ enum Reason {
 
 impl<F: FollowedFiles> Follower<F> {
     /// Follows the files until the process ends.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(self) {
+        let Self { followed, loaded, interval, mut requests } = self;
         let (sender, mut changes) = mpsc::channel(1);
-        let mut watch = FolderWatch::new(&self.followed.paths(), &sender);
-        let mut net = tokio::time::interval(self.interval);
+        let mut watch = FolderWatch::new(&followed.paths(), &sender);
+        let last_check = LastCheck { fingerprint: loaded, trouble: None };
+        let files = Arc::new(Mutex::new(CheckedFiles { followed, last_check }));
+        let mut net = tokio::time::interval(interval);
         net.tick().await; // The first tick completes immediately, and the files have just been loaded.
         let mut recheck = tokio::time::interval(RECHECK);
         recheck.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut last_check = LastCheck { fingerprint: self.loaded, trouble: None };
         let mut reason = Reason::Change;
         loop {
-            // Disks may be slow; other tasks of this thread must not wait for them.
-            tokio::task::block_in_place(|| self.look(&mut last_check, reason));
-            self.followed.passes(SystemClock.now());
+            check(&files, reason).await;
             reason = loop {
                 // A folder was replaced, and the old watch does not cover the new one. Changes between the last look
                 // and the new watch have no event, so the files are read again.
-                if tokio::task::block_in_place(|| watch.is_stale(&self.followed.paths())) {
-                    watch = FolderWatch::new(&self.followed.paths(), &sender);
+                let paths = locked(&files).followed.paths();
+                if tokio::task::block_in_place(|| watch.is_stale(&paths)) {
+                    watch = FolderWatch::new(&paths, &sender);
                     break Reason::Change;
                 }
                 tokio::select! {
-                    Some(request) = self.requests.recv() => break Reason::Request(request),
+                    Some(request) = requests.recv() => break Reason::Request(request),
                     _ = net.tick() => break Reason::Change,
                     _ = recheck.tick() => {}
                     Some(()) = changes.recv() => {
@@ -106,9 +110,44 @@ impl<F: FollowedFiles> Follower<F> {
             };
         }
     }
+}
 
+/// Checks the files on a thread of its own, with lower priority than those that serve requests: disks may be slow, and
+/// many rules take long to parse.
+async fn check<F: FollowedFiles>(files: &Arc<Mutex<CheckedFiles<F>>>, reason: Reason) {
+    let (files, runtime) = (Arc::clone(files), tokio::runtime::Handle::current());
+    let (running, ended) = oneshot::channel::<()>();
+    let thread = std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
+        let _runtime = runtime.enter();
+        // If this fails, the thread has normal priority.
+        let _ = rustix::process::nice(NICE);
+        let mut files = locked(&files);
+        files.look(reason);
+        files.followed.passes(SystemClock.now());
+        drop(running);
+    });
+    match thread {
+        Ok(_) => drop(ended.await), // An error: nothing is ever sent.
+        Err(error) => {
+            tracing::warn!(%error, "no thread to check files; they are checked at the reload interval");
+        }
+    }
+}
+
+fn locked<F>(files: &Mutex<CheckedFiles<F>>) -> MutexGuard<'_, CheckedFiles<F>> {
+    files.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The files with the result of their last check.
+struct CheckedFiles<F> {
+    followed: F,
+    last_check: LastCheck,
+}
+
+impl<F: FollowedFiles> CheckedFiles<F> {
     /// Loads the files if they changed since the last check, or if a reload was requested.
-    fn look(&mut self, last_check: &mut LastCheck, reason: Reason) {
+    fn look(&mut self, reason: Reason) {
+        let last_check = &mut self.last_check;
         let asked = !matches!(reason, Reason::Change);
         let outcome = match self.followed.read() {
             Ok((fingerprint, _)) if !asked && Some(fingerprint) == last_check.fingerprint => return,

@@ -5,7 +5,7 @@ use super::{WITHIN, past_bounds, shown};
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Clock, Descriptor, Limiter, LimiterOptions, ManualClock, Rules, Timestamp};
 use hivemind_engine::replay::{Both, Comparison};
-use hivemind_engine::rule_files::parse_rules;
+use hivemind_engine::rule_files::{Cancellation, parse_rules};
 use hivemind_telemetry::Frontend;
 use hivemind_telemetry::redact;
 use hivemind_telemetry::ring::{DecisionHead, DecisionRing, DescriptorOutcome};
@@ -18,6 +18,10 @@ fn rules() -> Rules {
 
 fn comparison(most_counters: usize) -> Comparison {
     Comparison::new(Both { now: rules(), then: rules() }, most_counters, OnRefusal::default())
+}
+
+fn time_limit(within: Duration) -> TimeLimit {
+    TimeLimit::new(within, Cancellation::default())
 }
 
 /// A log with this number of keys.
@@ -33,24 +37,47 @@ fn decided(log: &TrafficSource, comparison: &mut Comparison, time_limit: TimeLim
     log.decide(comparison, time_limit).unwrap()
 }
 
+// Seen failing on: a loop that looks at the clock alone.
+#[test]
+fn cancelled_simulation_stops_with_a_note() {
+    let (cancellation, mut some) = (Cancellation::default(), comparison(10_000));
+    drop(cancellation.set_on_drop()); // As the future of a caller that disconnects.
+    let notes = decided(&log(1_000), &mut some, TimeLimit::new(WITHIN, cancellation));
+    assert!(notes.len() == 1 && some.requests < 1_000, "{notes:?}, {} requests", some.requests);
+}
+
+// Seen failing on: a simulation that was told of no time limit. The flag ends what it computes.
+#[tokio::test(start_paused = true)]
+async fn simulation_is_cancelled_at_its_time_limit() {
+    let cancellation = Cancellation::default();
+    let flag = cancellation.clone();
+    let computed = async {
+        while !flag.is_set() {
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        "ended"
+    };
+    assert_eq!(super::within(WITHIN, &cancellation, computed).await, "ended");
+}
+
 // Fails without a time limit.
 #[test]
 fn slow_simulation_stops_with_a_note() {
     let (log, mut all, mut some) = (log(1_000), comparison(10_000), comparison(10_000));
-    assert!(decided(&log, &mut all, TimeLimit::new(WITHIN)).is_empty());
+    assert!(decided(&log, &mut all, time_limit(WITHIN)).is_empty());
     assert_eq!(all.requests, 1_000);
-    let notes = decided(&log, &mut some, TimeLimit::new(Duration::ZERO));
+    let notes = decided(&log, &mut some, time_limit(Duration::ZERO));
     assert_eq!(some.requests, 256, "the clock is read every 256 requests");
     assert_eq!(notes, ["Stopped after 0 s: later requests are omitted."]);
     assert_eq!(shown(&some, &notes)["partial"], notes[0].as_str());
-    assert!(TimeLimit::new(Duration::ZERO).is_over() && !TimeLimit::new(WITHIN).is_over());
+    assert!(time_limit(Duration::ZERO).is_over() && !time_limit(WITHIN).is_over());
 }
 
 // Fails without notes.
 #[test]
 fn exceeded_limits_are_noted() {
     let mut small = comparison(100);
-    decided(&log(1_000), &mut small, TimeLimit::new(WITHIN));
+    decided(&log(1_000), &mut small, time_limit(WITHIN));
     let notes = past_bounds(&small, 100);
     assert!(notes.len() == 1 && notes[0].ends_with("because the maximum of 100 was reached."), "{notes:?}");
     small.unnamed = 3;
@@ -91,7 +118,7 @@ fn undecidable_requests_are_omitted_with_a_note() {
         (Frontend::Grpc, false, &long),
     ]);
     let (mut snapshot, mut all) = (ring.snapshot(), comparison(100));
-    let notes = traffic::recent(&snapshot, &RuleValues::default(), &mut all, TimeLimit::new(WITHIN));
+    let notes = traffic::recent(&snapshot, &RuleValues::default(), &mut all, time_limit(WITHIN));
     assert_eq!(all.requests, 3);
     assert_eq!(
         notes,
@@ -102,15 +129,13 @@ fn undecidable_requests_are_omitted_with_a_note() {
         ]
     );
     snapshot.missed = 7;
-    let notes =
-        traffic::recent(&snapshot, &RuleValues::default(), &mut comparison(100), TimeLimit::new(WITHIN));
+    let notes = traffic::recent(&snapshot, &RuleValues::default(), &mut comparison(100), time_limit(WITHIN));
     assert_eq!(
         notes[3],
         "7 decisions since startup were not recorded, because another thread held the ring at that moment."
     );
     let nothing = DecisionRing::new(10).snapshot();
-    let nothing =
-        traffic::recent(&nothing, &RuleValues::default(), &mut comparison(10), TimeLimit::new(WITHIN));
+    let nothing = traffic::recent(&nothing, &RuleValues::default(), &mut comparison(10), time_limit(WITHIN));
     assert!(nothing.is_empty());
 }
 
@@ -139,7 +164,7 @@ fn partially_recorded_request_is_omitted_with_a_note() {
         ring.record(&head, [part(&[("k", "a"); 9][..count])].into_iter());
     }
     let mut all = comparison(100);
-    let notes = traffic::recent(&ring.snapshot(), &RuleValues::default(), &mut all, TimeLimit::new(WITHIN));
+    let notes = traffic::recent(&ring.snapshot(), &RuleValues::default(), &mut all, time_limit(WITHIN));
     assert_eq!(all.requests, 2);
     assert_eq!(
         notes[0],
@@ -165,7 +190,7 @@ fn credential_rule_matches_its_recorded_hash() {
         let rules = Both { now: of(""), then };
         let named = RuleValues::of([&rules.now, &rules.then]);
         let mut all = Comparison::new(rules, 100, OnRefusal::default());
-        let notes = traffic::recent(&ring.snapshot(), &named, &mut all, TimeLimit::new(WITHIN));
+        let notes = traffic::recent(&ring.snapshot(), &named, &mut all, time_limit(WITHIN));
         (all, notes)
     };
     let (all, notes) = decided(of(&for_one));
@@ -225,8 +250,7 @@ fn simulation_of_the_same_rules_matches_what_happened() {
         }
         assert!(happened.0 > 100 && happened.1 > 100, "{happened:?}: both outcomes occur");
         let mut all = Comparison::new(Both { now: rules.clone(), then: rules }, 100, OnRefusal::default());
-        let notes =
-            traffic::recent(&ring.snapshot(), &RuleValues::default(), &mut all, TimeLimit::new(WITHIN));
+        let notes = traffic::recent(&ring.snapshot(), &RuleValues::default(), &mut all, time_limit(WITHIN));
         assert!(notes.is_empty(), "{notes:?}");
         assert_eq!((all.total.now.allowed, all.total.now.limited), happened, "{limit}");
         assert_eq!(all.total.now, all.total.then);
@@ -251,7 +275,7 @@ fn requests_of_unknown_order_are_noted() {
             &ring.snapshot(),
             &RuleValues::default(),
             &mut comparison(100),
-            TimeLimit::new(WITHIN),
+            time_limit(WITHIN),
         );
         let expected = format!("{noted} requests arrived at the same moment as another of the same client");
         assert_eq!(notes.len(), usize::from(noted > 0), "{decisions:?}: {notes:?}");

@@ -1,6 +1,7 @@
 //! Time limit of a simulation: the caller waits for it, and the request path lacks a core meanwhile.
 
 use hivemind_core::{Clock, MonotonicClock, Timestamp};
+use hivemind_engine::rule_files::Cancellation;
 use std::time::Duration;
 
 /// Requests between two reads of the clock.
@@ -11,15 +12,21 @@ pub(super) struct TimeLimit {
     within: Duration,
     ends: Timestamp,
     seen: u64,
+    /// Set when nobody waits for the simulation any longer.
+    cancellation: Cancellation,
 }
 
 impl TimeLimit {
-    pub(super) fn new(within: Duration) -> Self {
-        Self { within, ends: MonotonicClock.now().saturating_add(within), seen: 0 }
+    pub(super) fn new(within: Duration, cancellation: Cancellation) -> Self {
+        Self { within, ends: MonotonicClock.now().saturating_add(within), seen: 0, cancellation }
+    }
+
+    pub(super) fn cancellation(&self) -> Cancellation {
+        self.cancellation.clone()
     }
 
     pub(super) fn is_over(&self) -> bool {
-        MonotonicClock.now() >= self.ends
+        self.cancellation.is_set() || MonotonicClock.now() >= self.ends
     }
 
     /// Counts one more request and returns whether the time is over; reads the clock only now and then.

@@ -13,6 +13,8 @@ use std::collections::HashMap;
 
 /// Maximum number of keys that are counted individually.
 const MOST_KEYS: usize = 100_000;
+/// Maximum size of all these keys: the caller of a simulation chooses them.
+const MOST_KEY_BYTES: usize = 16 << 20;
 /// Maximum length of stored texts, in bytes.
 const LONGEST_TEXT: usize = 128;
 
@@ -29,7 +31,8 @@ pub struct Comparison {
     /// Requests, and how many are limited by each rule set.
     pub timeline: Timeline<3>,
     keys: HashMap<ComparedKey, KeyResults>,
-    /// Requests of keys beyond [`MOST_KEYS`].
+    key_bytes: usize,
+    /// Requests of keys beyond [`MOST_KEYS`] and [`MOST_KEY_BYTES`].
     pub unnamed: u64,
     /// Requests with truncated texts.
     pub cut: u64,
@@ -66,6 +69,17 @@ pub struct ComparedKey {
     pub entries: Vec<(String, String)>,
 }
 
+impl ComparedKey {
+    /// Its memory, without the overhead of the allocator.
+    fn size(&self) -> usize {
+        let texts = self.entries.iter().map(|(key, value)| key.len() + value.len());
+        size_of::<(Self, KeyResults)>()
+            + self.domain.len()
+            + size_of_val(&*self.entries)
+            + texts.sum::<usize>()
+    }
+}
+
 /// Results of a key's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyResults {
@@ -85,6 +99,7 @@ impl Comparison {
             span_ms: None,
             timeline: Timeline::default(),
             keys: HashMap::new(),
+            key_bytes: 0,
             unnamed: 0,
             cut: 0,
         }
@@ -120,9 +135,13 @@ impl Comparison {
         self.cut += u64::from(entries.iter().any(|(key, value)| key.len().max(value.len()) > LONGEST_TEXT));
         let entries = entries.iter().map(|(key, value)| (cut(key), cut(value)));
         let who = ComparedKey { domain: cut(domain), entries: entries.collect() };
-        if self.keys.len() >= MOST_KEYS && !self.keys.contains_key(&who) {
-            self.unnamed += 1;
-            return;
+        if !self.keys.contains_key(&who) {
+            let size = who.size();
+            if self.keys.len() >= MOST_KEYS || self.key_bytes + size > MOST_KEY_BYTES {
+                self.unnamed += 1;
+                return;
+            }
+            self.key_bytes += size;
         }
         let tally = self.keys.entry(who).or_default();
         tally.requests += 1;

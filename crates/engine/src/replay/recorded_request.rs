@@ -1,7 +1,10 @@
 //! Recorded request and its JSON format.
 
-use serde::Deserialize;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 
 /// Maximum number of entries of a request.
 const MOST_ENTRIES: usize = 64;
@@ -42,10 +45,39 @@ struct RawRequest<'a> {
     t_ms: u64,
     #[serde(borrow)]
     domain: Cow<'a, str>,
-    #[serde(borrow)]
-    entries: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    #[serde(borrow, deserialize_with = "few_entries")]
+    entries: Vec<RecordedEntry<'a>>,
     #[serde(default = "one")]
     hits: u64,
+}
+
+type RecordedEntry<'a> = (Cow<'a, str>, Cow<'a, str>);
+
+/// Reads at most one entry more than allowed: a line of a megabyte has room for 130,000 of 48 bytes and their texts.
+fn few_entries<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<RecordedEntry<'a>>, D::Error> {
+    deserializer.deserialize_seq(FewEntries(PhantomData))
+}
+
+struct FewEntries<'a>(PhantomData<&'a str>);
+
+impl<'de: 'a, 'a> Visitor<'de> for FewEntries<'a> {
+    type Value = Vec<RecordedEntry<'a>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of entries")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut entries = Vec::new();
+        while entries.len() <= MOST_ENTRIES {
+            let Some(entry) = items.next_element::<RecordedEntry<'a>>()? else { return Ok(entries) };
+            entries.push(entry);
+        }
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(entries)
+    }
 }
 
 fn one() -> u64 {
@@ -86,6 +118,10 @@ mod tests {
 
     #[test]
     fn recorded_line_is_read_or_rejected_with_the_reason() {
+        let too_many = format!(
+            r#"{{"t_ms": 5, "domain": "d", "entries": [{}["", ""]]}}"#,
+            r#"["", ""],"#.repeat(90_000)
+        );
         for (line, expected) in [
             (r#"{"t_ms": 5, "domain": "d", "entries": [["k", "v"]]}"#, Ok((5, 1))),
             (r#"{"t_ms": 5, "domain": "d", "entries": [["k", "v"]], "hits": 0}"#, Ok((5, 0))),
@@ -96,6 +132,7 @@ mod tests {
             (r#"{"t_ms": 5, "domain": "d", "entries": [], "hit": 2}"#, Err("unknown field `hit`")),
             (r#"{"t_ms": 5, "domain": "d"}"#, Err("missing field `entries`")),
             (r#"{"t_ms": 18446744073709551615, "domain": "d", "entries": []}"#, Err("2554")),
+            (&too_many, Err("more than 64 entries")),
             ("[]", Err("the format is {")),
             ("nonsense", Err("column 2")),
         ] {

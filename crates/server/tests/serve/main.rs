@@ -18,6 +18,7 @@ mod explain;
 mod gateway_reload;
 mod health;
 mod hits_addend;
+mod hostile_bodies;
 mod isolation;
 mod keys;
 mod limits;
