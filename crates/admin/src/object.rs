@@ -12,13 +12,13 @@ pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+        deserializer.deserialize_map(ObjectMembers(PhantomData))
     }
 }
 
-struct ObjectVisitor<T>(PhantomData<T>);
+struct ObjectMembers<T>(PhantomData<T>);
 
-impl<'de, T: DeserializeOwned> Visitor<'de> for ObjectVisitor<T> {
+impl<'de, T: DeserializeOwned> Visitor<'de> for ObjectMembers<T> {
     type Value = Object<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -46,7 +46,7 @@ fn cancelled_simulation_stops_with_a_note() {
     assert!(notes.len() == 1 && some.requests < 1_000, "{notes:?}, {} requests", some.requests);
 }
 
-// Seen failing on: a simulation that was told of no time limit. The flag ends what it computes.
+// Seen failing on: a time limit that only the loop over requests checks.
 #[tokio::test(start_paused = true)]
 async fn simulation_is_cancelled_at_its_time_limit() {
     let cancellation = Cancellation::default();

@@ -12,7 +12,7 @@ pub(super) struct TimeLimit {
     within: Duration,
     ends: Timestamp,
     seen: u64,
-    /// Set when nobody waits for the simulation any longer.
+    /// Set when the caller disconnects, and at the time limit.
     cancellation: Cancellation,
 }
 

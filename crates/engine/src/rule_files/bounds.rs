@@ -31,7 +31,7 @@ impl RuleBounds {
     /// Of rules in a request: its memory must stay small compared with the process.
     pub fn request(cancellation: Cancellation) -> Self {
         let document = DocumentBounds { values: 250_000, cancellation };
-        Self { rules: 20_000, path_bytes: 4 << 20, document }
+        Self { rules: 20_000, path_bytes: 2 << 20, document }
     }
 }
 
