@@ -5,6 +5,7 @@ use super::reply::{self, no_question, not_now};
 use axum::body::{Body, Bytes};
 use axum::response::Response;
 use bytes::BytesMut;
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +88,9 @@ impl Bounds {
         mut body: Body,
         most: usize,
     ) -> Result<(Bytes, Option<Held>), BodyError> {
-        let (mut gathered, mut held, mut sent) = (BytesMut::new(), None::<Held>, 0_usize);
+        // With the declared length, so that the buffer need not grow. Bytes that never arrive take no memory.
+        let declared = usize::try_from(body.size_hint().lower()).unwrap_or(most).min(most);
+        let (mut gathered, mut held, mut sent) = (BytesMut::with_capacity(declared), None::<Held>, 0_usize);
         while let Some(frame) = body.frame().await {
             // Trailers are ignored.
             let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };

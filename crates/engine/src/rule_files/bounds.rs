@@ -30,7 +30,7 @@ impl RuleBounds {
 
     /// Of rules in a request: its memory must stay small compared with the process.
     pub fn request(cancellation: Cancellation) -> Self {
-        let document = DocumentBounds { values: 250_000, cancellation };
+        let document = DocumentBounds { values: 120_000, cancellation };
         Self { rules: 20_000, path_bytes: 2 << 20, document }
     }
 }

@@ -40,7 +40,7 @@ async fn reloads_under_load_fail_no_call_and_lose_no_hit() {
     for version in 1..=RELOADS {
         if version % 5 == 0 {
             std::fs::write(&file, "domain: [broken").unwrap();
-            server.log.next("are refused").await;
+            server.log.next("the previous rules stay active").await;
         }
         let next = server.path().join("next");
         std::fs::write(&next, rules(version)).unwrap();
