@@ -231,15 +231,12 @@ impl Rules {
         if rule.as_ref().is_some_and(|rule| rule.limits().is_some_and(<[Limit]>::is_empty)) {
             return Err(RuleError::NoLimits);
         }
-        let name = match self.domains.get_key_value(domain) {
-            Some((name, root)) => {
-                root.check(path)?;
-                Arc::clone(name)
-            }
-            None => {
-                RuleNode::default().check(path)?;
-                domain.into()
-            }
+        let name = if let Some((name, root)) = self.domains.get_key_value(domain) {
+            root.check(path)?;
+            Arc::clone(name)
+        } else {
+            RuleNode::default().check(path)?;
+            domain.into()
         };
         let root = self.domains.entry(Arc::clone(&name)).or_default();
         root.declare(path, self.declared.len())?;
