@@ -29,7 +29,10 @@ pub fn store() -> MemoryStore {
 #[must_use]
 pub fn service(ruleset: Ruleset, options: Options) -> Arc<Service> {
     let (storage, stats) = (Storage::in_memory(store()), Arc::new(Stats::default()));
-    Arc::new(Service::new(ruleset, Arc::new(storage), KeySeed::random(), options, stats))
+    let service = Service::new(Ruleset::default(), Arc::new(storage), KeySeed::random(), options, stats);
+    // Only loaded rules answer requests.
+    service.reload(ruleset);
+    Arc::new(service)
 }
 
 /// A service that counts in memory, with the default options, default telemetry and a fixed key seed.

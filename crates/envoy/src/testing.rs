@@ -40,13 +40,15 @@ pub fn rls_codec(bytes: &[u8]) -> bool {
 }
 
 /// Bytes as a call of the service: a response with a status for each descriptor, encoded as prost encodes it, or an
-/// error.
-pub fn rls_request(bytes: &[u8]) {
+/// error. Returns whether it was a response.
+#[must_use]
+pub fn rls_request(bytes: &[u8]) -> bool {
     if !rls_codec(bytes) {
-        return;
+        return false;
     }
     let asked = RateLimitRequest::decode(bytes).map_or(0, |request| request.descriptors.len());
     let watching = Options { shadow_mode: true, on_refusal: OnRefusal::CountAll, ..options() };
+    let mut is_answered = true;
     let quotas = Options { quota_mode: true, on_refusal: OnRefusal::CountNone, ..options() };
     for options in [options(), watching, quotas] {
         let never_refuses = options.shadow_mode;
@@ -55,11 +57,15 @@ pub fn rls_request(bytes: &[u8]) {
             let mut answer = Vec::new();
             match service.try_should_rate_limit(bytes, None, None, &mut answer) {
                 Some(Ok(())) => sound(&answer, asked, never_refuses),
-                Some(Err(error)) => assert!(!error.to_string().is_empty()),
+                Some(Err(error)) => {
+                    assert!(!error.to_string().is_empty());
+                    is_answered = false;
+                }
                 None => panic!("the memory store never waits"),
             }
         }
     }
+    is_answered
 }
 
 fn sound(bytes: &[u8], asked: usize, never_refuses: bool) {
