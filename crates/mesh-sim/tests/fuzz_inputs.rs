@@ -1,5 +1,7 @@
 //! Inputs of the fuzz targets `mesh_frame` and `mesh_notes`: committed ones, and those that the fuzzer found.
 
+#![expect(clippy::unwrap_used, reason = "an input that cannot be read must fail the test")]
+
 use hivemind_mesh_sim::{hostile_frames, hostile_map_messages};
 use std::path::Path;
 
@@ -15,6 +17,10 @@ fn inputs(target: &str) -> Vec<Vec<u8>> {
 fn committed_fuzz_inputs_pass_again() {
     let frames = inputs("mesh_frame");
     assert!(!frames.is_empty(), "fuzz/seeds/mesh_frame is missing");
-    frames.iter().for_each(|bytes| hostile_frames(bytes));
-    inputs("mesh_notes").iter().for_each(|bytes| hostile_map_messages(bytes));
+    for bytes in frames {
+        hostile_frames(&bytes);
+    }
+    for bytes in inputs("mesh_notes") {
+        hostile_map_messages(&bytes);
+    }
 }
