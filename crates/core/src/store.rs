@@ -88,27 +88,54 @@ pub enum Mode {
 /// use hivemind_core::{Cost, Descriptor, Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
 /// use hivemind_core::store::OnRefusal;
 ///
-/// let left_after_a_refusal = |on_refusal| -> Result<_, Box<dyn std::error::Error>> {
+/// let left_after_refusing = |cost, on_refusal| -> Result<_, Box<dyn std::error::Error>> {
 ///     let rule = Rule::limit(Limit::fixed_window(5, Period::MINUTE));
 ///     let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
 ///     let options = LimiterOptions { on_refusal, ..LimiterOptions::default() };
 ///     let limiter = Limiter::with_clock(rules, ManualClock::default(), options)?;
-///     let too_much = Descriptor { cost: Cost::new(6), ..Descriptor::new(&[("user", "ada")]) };
+///     limiter.allow("shop", &[("user", "ada")]);
+///     let too_much = Descriptor { cost: Cost::new(cost), ..Descriptor::new(&[("user", "ada")]) };
 ///     Ok(limiter.check("shop", &[too_much]).remaining())
 /// };
-/// assert_eq!(left_after_a_refusal(OnRefusal::CountRefusing)?, Some(0));
-/// assert_eq!(left_after_a_refusal(OnRefusal::CountNone)?, Some(5));
+/// assert_eq!(left_after_refusing(5, OnRefusal::CountRefusing)?, Some(0));
+/// assert_eq!(left_after_refusing(5, OnRefusal::CountNone)?, Some(4));
+// A cost above the limit can never pass, so only `CountAll` counts it.
+/// assert_eq!(left_after_refusing(6, OnRefusal::CountRefusing)?, Some(4));
+/// assert_eq!(left_after_refusing(6, OnRefusal::CountAll)?, Some(0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnRefusal {
-    /// Only the limits that refused count it.
+    /// Only the limits that refused count it, unless its cost is above the limit.
     #[default]
     CountRefusing,
     /// Every limit counts it, as the reference service does.
     CountAll,
     /// None counts it.
     CountNone,
+}
+
+impl OnRefusal {
+    /// Whether a limit that refuses `cost` counts it. A cost above the limit can never pass: counting it would only
+    /// keep out requests that can.
+    ///
+    /// ```
+    /// use hivemind_core::{Cost, Limit, Period, store::OnRefusal};
+    ///
+    /// let limit = Limit::fixed_window(5, Period::MINUTE);
+    /// assert!(OnRefusal::CountRefusing.counts_refused(Cost::new(5), &limit));
+    /// assert!(!OnRefusal::CountRefusing.counts_refused(Cost::new(6), &limit));
+    /// assert!(OnRefusal::CountAll.counts_refused(Cost::new(6), &limit));
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn counts_refused(self, cost: Cost, limit: &Limit) -> bool {
+        match self {
+            Self::CountRefusing => cost.get() <= u64::from(limit.burst()),
+            Self::CountAll => true,
+            Self::CountNone => false,
+        }
+    }
 }
 
 /// One limit, charged once.

@@ -59,6 +59,28 @@ pub fn conforms<S: Store>(make_store: impl Fn() -> S) {
     assert!(outcome.is_ok(), "no traces were generated: {outcome:?}");
 }
 
+/// Checks that a cost above the limit is refused and takes nothing, after `others` other counters filled the store.
+///
+/// [`conforms`] checks the same in a store with room.
+///
+/// ```
+/// use hivemind_core::store::{MemoryStore, StoreOptions};
+/// use hivemind_core::testing::oversized_costs_take_nothing;
+///
+/// let full = StoreOptions { max_keys: 8, ..StoreOptions::default() };
+/// oversized_costs_take_nothing(|| MemoryStore::new(full), 8);
+/// ```
+///
+/// # Panics
+/// If a store decides otherwise, or fails.
+pub fn oversized_costs_take_nothing<S: Store>(make_store: impl Fn() -> S, others: u32) {
+    for table in tables::oversized() {
+        let store = make_store();
+        tables::fill(&store, others);
+        tables::check(&store, &table);
+    }
+}
+
 #[expect(clippy::print_stderr, reason = "a failing test prints its shortest trace")]
 fn eprint_trace(trace: &Trace) {
     eprintln!("the shortest failing trace: {trace:#?}");

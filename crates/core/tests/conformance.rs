@@ -5,7 +5,7 @@
 use hivemind_core::store::{
     Charge, Context, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
 };
-use hivemind_core::testing::conforms;
+use hivemind_core::testing::{conforms, oversized_costs_take_nothing};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,6 +25,15 @@ fn memory_store_decides_like_the_model() {
 fn single_shard_memory_store_decides_like_the_model() {
     let options = StoreOptions { max_keys: 64, idle_ttl: Duration::ZERO };
     conforms(|| MemoryStore::new(options));
+}
+
+// Fails when a refused cost above the limit is counted in the table, or in a shared bucket of a full store.
+#[test]
+fn oversized_cost_bars_no_client_of_full_memory_store() {
+    for max_keys in [1, 64] {
+        let options = StoreOptions { max_keys, idle_ttl: Duration::ZERO };
+        oversized_costs_take_nothing(|| MemoryStore::new(options), 64);
+    }
 }
 
 /// A store that behaves like a remote one: another thread wakes its futures after the first poll.

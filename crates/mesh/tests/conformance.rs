@@ -4,7 +4,7 @@
 
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
-use hivemind_core::testing::conforms;
+use hivemind_core::testing::{conforms, oversized_costs_take_nothing};
 use hivemind_mesh::testing::mesh_nodes;
 use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeId};
 use std::future::Future;
@@ -19,8 +19,8 @@ impl Carrier for NoCarrier {
     fn carry(&self, _: &NodeId, _: Lane, _: Vec<u8>) {}
 }
 
-fn alone() -> MeshStore<NoCarrier> {
-    let mut node = Node::new(NodeId::new("alone"), 1, MeshOptions::default(), Timestamp::EPOCH);
+fn alone_with(options: MeshOptions) -> MeshStore<NoCarrier> {
+    let mut node = Node::new(NodeId::new("alone"), 1, options, Timestamp::EPOCH);
     node.found(Timestamp::EPOCH);
     MeshStore::new(node, NoCarrier)
 }
@@ -28,7 +28,7 @@ fn alone() -> MeshStore<NoCarrier> {
 // Fails when a refused batch leaves nothing.
 #[test]
 fn single_node_decides_like_the_model() {
-    conforms(alone);
+    conforms(|| alone_with(MeshOptions::default()));
 }
 
 /// Frames in transit, delivered in a random order.
@@ -142,4 +142,16 @@ fn three_nodes_with_a_deciding_owner_match_the_model() {
     let slew = std::time::Duration::ZERO;
     let options = MeshOptions { grant_ahead: false, slew, ..MeshOptions::default() };
     conforms(|| Three::new(&options));
+}
+
+// Fails when a node counts a refused cost above the limit alone, once `max_keys` is reached.
+#[test]
+fn oversized_cost_bars_no_client_of_full_mesh() {
+    for (max_keys, others) in [(1, 16), (16, 64)] {
+        for grant_ahead in [true, false] {
+            let options = MeshOptions { max_keys, grant_ahead, ..MeshOptions::default() };
+            oversized_costs_take_nothing(|| alone_with(options.clone()), others);
+            oversized_costs_take_nothing(|| Three::new(&options), others);
+        }
+    }
 }

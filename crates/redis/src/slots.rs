@@ -139,7 +139,9 @@ fn undoing(
     let mut found = response.counters();
     for (_, charge) in charges {
         let action = match charge.op {
-            Op::Spend => Action::Spend { count_refusal: context.on_refusal != OnRefusal::CountNone },
+            Op::Spend => {
+                Action::Spend { count_refusal: context.on_refusal.counts_refused(charge.cost, charge.limit) }
+            }
             Op::Peek => continue,
             Op::Refund => Action::Refund,
             Op::Debit => Action::Debit,

@@ -36,9 +36,10 @@ pub trait Counters {
 }
 
 /// The action of a charge on its counter if its batch commits.
-pub(super) fn action(op: Op, on_refusal: OnRefusal) -> Action {
-    match op {
-        Op::Spend => Action::Spend { count_refusal: on_refusal != OnRefusal::CountNone },
+#[inline]
+pub(super) fn action(charge: &Charge<'_>, on_refusal: OnRefusal) -> Action {
+    match charge.op {
+        Op::Spend => Action::Spend { count_refusal: on_refusal.counts_refused(charge.cost, charge.limit) },
         Op::Peek => Action::Peek,
         Op::Refund => Action::Refund,
         Op::Debit => Action::Debit,
@@ -140,7 +141,7 @@ fn try_all(
             Some((_, trial)) => (Some(trial.step.state), true),
             None => (counters.read(charge), false),
         };
-        let action = action(charge.op, context.on_refusal);
+        let action = action(charge, context.on_refusal);
         let step = step(charge.limit, state, action, charge.cost, context.now);
         trials.push(ChargeTrial { step, chained });
     }
@@ -195,9 +196,11 @@ fn record_refusal(
 ) -> Verdict {
     let admitted = trial.step.verdict.is_admitted();
     let action = match (charge.op, admitted, context.on_refusal) {
-        (Op::Refund | Op::Debit, ..) => action(charge.op, context.on_refusal),
-        (Op::Spend, false, OnRefusal::CountRefusing | OnRefusal::CountAll)
-        | (Op::Spend, true, OnRefusal::CountAll) => Action::Count,
+        (Op::Refund | Op::Debit, ..) => action(charge, context.on_refusal),
+        (Op::Spend, true, OnRefusal::CountAll) => Action::Count,
+        (Op::Spend, false, on_refusal) if on_refusal.counts_refused(charge.cost, charge.limit) => {
+            Action::Count
+        }
         (Op::Spend | Op::Peek, ..) => Action::Peek,
     };
     // A refused charge keeps its trial, unless the trial included a cost that is now undone.

@@ -255,7 +255,7 @@ impl MemoryStore {
 
     #[inline]
     fn decide_one(&self, charge: &Charge<'_>, context: Context) -> Verdict {
-        let action = batch::action(charge.op, context.on_refusal);
+        let action = batch::action(charge, context.on_refusal);
         let mut shard = self.shard(self.shard_of(charge.key));
         let Some(entry) = shard.find(charge.key) else {
             return self.decide_unknown(&mut shard, charge, context);
@@ -269,7 +269,7 @@ impl MemoryStore {
 
     #[cold]
     fn decide_unknown(&self, shard: &mut Shard, charge: &Charge<'_>, context: Context) -> Verdict {
-        let action = batch::action(charge.op, context.on_refusal);
+        let action = batch::action(charge, context.on_refusal);
         let state = shard.read_overflow(charge.key, charge.limit, context.now);
         let step = step(charge.limit, state, action, charge.cost, context.now);
         if charge.op != Op::Peek {

@@ -147,8 +147,8 @@ fn stepping_gaps() -> impl Strategy<Value = Gap> {
 
 /// Traces for every store: two thirds with all operations, one third with a clock that steps back.
 ///
-/// Where the clock steps back, no charge leaves a counter blank: a store may keep or drop
-/// a blank state, and only such a clock could show the difference.
+/// Where the clock steps back, each charge counts on its counter. Otherwise a store may record
+/// the time or not, and may keep or drop a blank state; only such a clock shows the difference.
 ///
 /// ```
 /// use hivemind_core::store::{MemoryStore, StoreOptions};
@@ -170,13 +170,36 @@ pub fn traces() -> impl Strategy<Value = Trace> {
     let counted = proptest::sample::select(vec![OnRefusal::CountRefusing, OnRefusal::CountAll]);
     let taking = proptest::sample::select(vec![Op::Spend, Op::Spend, Op::Spend, Op::Peek, Op::Debit]);
     let stepping = (counted, vec(event(stepping_gaps(), taking, some_cost), 1..60));
-    let events = prop_oneof![2 => steady.boxed(), 1 => stepping.boxed()];
-    (vec(limits(), 1..4), starts(), events).prop_map(|(limits, start, (on_refusal, events))| Trace {
-        limits,
-        on_refusal,
-        start,
-        events,
-    })
+    let steady = (vec(limits(), 1..4), starts(), steady).prop_map(trace);
+    let stepping = (vec(limits(), 1..4), starts(), stepping).prop_map(trace).prop_map(always_counted);
+    prop_oneof![2 => steady.boxed(), 1 => stepping.boxed()]
+}
+
+fn trace(
+    (limits, start, (on_refusal, events)): (Vec<Limit>, Timestamp, (OnRefusal, Vec<TraceEvent>)),
+) -> Trace {
+    Trace { limits, on_refusal, start, events }
+}
+
+/// Reduces costs that are above a limit, which `count_refusing` does not count. A limit of zero is below any cost.
+fn always_counted(mut trace: Trace) -> Trace {
+    let least = trace.limits.iter().map(|limit| u64::from(limit.burst())).min().unwrap_or(0);
+    if least == 0 {
+        trace.on_refusal = OnRefusal::CountAll;
+    }
+    if trace.on_refusal == OnRefusal::CountAll {
+        return trace;
+    }
+    let batches = trace.events.iter_mut().filter_map(|event| match event {
+        TraceEvent::Batch(_, charges) => Some(charges),
+        TraceEvent::Forget(_) => None,
+    });
+    for charge in batches.flatten() {
+        if let Amount::Units(units) = &mut charge.amount {
+            *units = (*units).min(least);
+        }
+    }
+    trace
 }
 
 fn starts() -> impl Strategy<Value = Timestamp> {

@@ -59,7 +59,7 @@ impl Model {
     fn record_refusal(&mut self, charge: &Charge<'_>, tried: &Verdict, context: Context) -> Verdict {
         let counts = match context.on_refusal {
             OnRefusal::CountAll => true,
-            OnRefusal::CountRefusing => !tried.is_admitted(),
+            OnRefusal::CountRefusing => !tried.is_admitted() && can_pass(charge),
             OnRefusal::CountNone => false,
         };
         let action = match charge.op {
@@ -78,7 +78,10 @@ impl Model {
 
 fn attempt(states: &mut BTreeMap<Key, State>, charge: &Charge<'_>, context: Context) -> Verdict {
     let action = match charge.op {
-        Op::Spend => Action::Spend { count_refusal: context.on_refusal != OnRefusal::CountNone },
+        Op::Spend => {
+            let counts = context.on_refusal == OnRefusal::CountRefusing && can_pass(charge);
+            Action::Spend { count_refusal: counts || context.on_refusal == OnRefusal::CountAll }
+        }
         Op::Peek => Action::Peek,
         Op::Refund => Action::Refund,
         Op::Debit => Action::Debit,
@@ -88,6 +91,11 @@ fn attempt(states: &mut BTreeMap<Key, State>, charge: &Charge<'_>, context: Cont
         states.insert(charge.key, step.state);
     }
     step.verdict
+}
+
+/// Whether the cost fits into an unused limit.
+fn can_pass(charge: &Charge<'_>) -> bool {
+    charge.cost.get() <= u64::from(charge.limit.burst())
 }
 
 fn step_on(states: &BTreeMap<Key, State>, charge: &Charge<'_>, action: Action, context: Context) -> Step {

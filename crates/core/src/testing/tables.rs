@@ -61,7 +61,14 @@ fn fixed(requests: u32) -> Limit {
 pub(super) fn all() -> Vec<DecisionTable> {
     let mut tables = vec![one_bucket(), sliding(), twice(), modes(), quotas()];
     tables.extend([CountRefusing, CountAll, CountNone].map(refusal));
+    tables.extend(oversized());
+    tables.push(oversized_and_counted());
     tables
+}
+
+/// Tables that also hold in a full store, and in a mesh whose nodes then count separately.
+pub(super) fn oversized() -> Vec<DecisionTable> {
+    [CountRefusing, CountNone].map(oversized_without_effect).into()
 }
 
 fn one_bucket() -> DecisionTable {
@@ -175,6 +182,61 @@ fn refusal(on_refusal: OnRefusal) -> DecisionTable {
         (1_000, both(2), true, vec![left(0), left(3)]),
     ];
     DecisionTable { name: "state after a refused batch", limits: vec![fixed(2), fixed(5)], on_refusal, rows }
+}
+
+fn each_algorithm() -> Vec<Limit> {
+    vec![fixed(5), Limit::sliding_window(5, Period::SECOND), bucket(10, 5)]
+}
+
+fn on_each(mode: Mode, units: u64) -> Vec<ChargeRow> {
+    (0..3).map(|counter| (counter, Spend, mode, units)).collect()
+}
+
+/// More than a limit can ever admit: refused, and the whole limit stays available.
+fn oversized_without_effect(on_refusal: OnRefusal) -> DecisionTable {
+    let all = |mode, units, committed, verdict| (0, on_each(mode, units), committed, vec![verdict; 3]);
+    let mixed = vec![(0, Spend, Enforce, 5), (1, Spend, Enforce, 6), (2, Spend, Enforce, 5)];
+    let mut rows = vec![all(Enforce, 10, false, never(5)); 3];
+    rows.extend([all(Shadow, 10, true, never(5)), all(Quota, 6, false, never(5))]);
+    rows.extend([
+        all(Enforce, u64::MAX, false, never(5)),
+        all(Enforce, u64::from(u32::MAX), false, never(5)),
+    ]);
+    rows.push((0, mixed, false, vec![left(5), never(5), left(5)]));
+    rows.push(all(Enforce, 5, true, left(0)));
+    DecisionTable {
+        name: "a cost above the limit bars no client",
+        limits: each_algorithm(),
+        on_refusal,
+        rows,
+    }
+}
+
+/// The exception: every limit counts every refusal, as the reference service does.
+fn oversized_and_counted() -> DecisionTable {
+    let rows = vec![
+        (0, on_each(Enforce, 10), false, vec![never(0), never(0), never(5)]),
+        (0, on_each(Enforce, 5), false, vec![wait(0, 1_000), wait(0, 2_000), left(5)]),
+    ];
+    let name = "a cost above the limit, counted by `count_all`";
+    DecisionTable { name, limits: each_algorithm(), on_refusal: CountAll, rows }
+}
+
+/// Spends from `others` counters, in windows that do not end during a table.
+///
+/// # Panics
+/// If the store fails.
+pub(super) fn fill<S: Store>(store: &S, others: u32) {
+    let (seed, limit) = (KeySeed::from_cluster_id("conformance"), Limit::fixed_window(5, Period::DAY));
+    let domain = super::fresh_domain();
+    for other in 0..others {
+        let name = other.to_string();
+        let entries = [("other", name.as_str())];
+        let parts = Parts { domain: &domain, entries: &entries };
+        let charge = Charge::spend(Key::new(&seed, parts, &limit, 0), parts, &limit);
+        let decided = block_on(store.decide(&[charge], Context::at(Timestamp::EPOCH)));
+        assert!(decided.is_ok(), "{decided:?}");
+    }
 }
 
 /// # Panics

@@ -41,6 +41,10 @@ impl OwnedCharge {
         }
         list
     }
+
+    fn counts_refused(&self, on_refusal: OnRefusal) -> bool {
+        on_refusal.counts_refused(Cost::new(self.cost), &self.limit)
+    }
 }
 
 /// The known state of a counter while a batch is tried.
@@ -163,9 +167,9 @@ impl KnownState {
 }
 
 /// The action of a charge if its batch commits.
-pub(crate) fn action(op: Op, on_refusal: OnRefusal) -> Action {
-    match op {
-        Op::Spend => Action::Spend { count_refusal: on_refusal != OnRefusal::CountNone },
+pub(crate) fn action(charge: &OwnedCharge, on_refusal: OnRefusal) -> Action {
+    match charge.op {
+        Op::Spend => Action::Spend { count_refusal: charge.counts_refused(on_refusal) },
         Op::Peek => Action::Peek,
         Op::Refund => Action::Refund,
         Op::Debit => Action::Debit,
@@ -178,7 +182,7 @@ pub(crate) fn try_all(batch: &[OwnedCharge], known: &[KnownState], context: Cont
     for (charge, known) in batch.iter().zip(known) {
         let earlier = batch.iter().zip(&trials).rev().find(|(earlier, _)| earlier.key == charge.key);
         let known = earlier.map_or(*known, |(_, trial)| trial.after);
-        trials.push(known.attempt(charge, action(charge.op, context.on_refusal), context.now));
+        trials.push(known.attempt(charge, action(charge, context.on_refusal), context.now));
     }
     trials
 }
@@ -211,9 +215,9 @@ pub(crate) fn commits(batch: &[OwnedCharge], trials: &[Trial]) -> bool {
 /// What a charge of a refused batch leaves behind.
 pub(crate) fn left_behind(charge: &OwnedCharge, trial: &Trial, on_refusal: OnRefusal) -> Action {
     match (charge.op, trial.verdict.is_admitted(), on_refusal) {
-        (Op::Refund | Op::Debit, ..) => action(charge.op, on_refusal),
-        (Op::Spend, false, OnRefusal::CountRefusing | OnRefusal::CountAll)
-        | (Op::Spend, true, OnRefusal::CountAll) => Action::Count,
+        (Op::Refund | Op::Debit, ..) => action(charge, on_refusal),
+        (Op::Spend, true, OnRefusal::CountAll) => Action::Count,
+        (Op::Spend, false, on_refusal) if charge.counts_refused(on_refusal) => Action::Count,
         (Op::Spend | Op::Peek, ..) => Action::Peek,
     }
 }

@@ -104,7 +104,9 @@ impl Node {
     }
 
     pub(super) fn note_demand(&mut self, batch: &[OwnedCharge], now: Timestamp) {
-        for charge in batch.iter().filter(|charge| charge.op == Op::Spend) {
+        // A cost above the limit is never granted, so it must not raise what is granted ahead.
+        let can_pass = |charge: &&OwnedCharge| charge.cost <= u64::from(charge.limit.burst());
+        for charge in batch.iter().filter(|charge| charge.op == Op::Spend).filter(can_pass) {
             if let Some(mut counter) = self.table.counters.get_mut(&charge.key) {
                 counter.demand.note(charge.cost, now);
             }
@@ -214,7 +216,7 @@ impl Node {
         let mut left: SmallVec<[KnownState; 2]> = SmallVec::from_slice(known);
         for (index, (charge, trial)) in batch.iter().zip(trials).enumerate() {
             let (action, after, verdict) = if committed {
-                let action = match batch::action(charge.op, context.on_refusal) {
+                let action = match batch::action(charge, context.on_refusal) {
                     // A refused spend has no effect in a committed batch, and is counted at most.
                     Action::Spend { count_refusal } if !trial.verdict.is_admitted() => {
                         if count_refusal {

@@ -79,7 +79,7 @@ impl Node {
         context: Context,
     ) -> WaitStage {
         if let ([charge], [remote]) = (batch, unseen) {
-            let action = batch::action(charge.op, context.on_refusal);
+            let action = batch::action(charge, context.on_refusal);
             let cost = charge.cost;
             let is_reported = self.settle_by_report(charge, remote);
             let want = if is_reported { Want::Outcome { action, cost } } else { Want::Do { action, cost } };

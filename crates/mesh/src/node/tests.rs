@@ -50,6 +50,7 @@ struct Mesh {
     now: Timestamp,
     /// Nodes that lose all frames, sent and received.
     cut: Vec<usize>,
+    on_refusal: OnRefusal,
 }
 
 fn bucket(rate: u32, burst: u32) -> Limit {
@@ -66,7 +67,8 @@ impl Mesh {
         let nodes = crate::testing::mesh_nodes(count, options, now);
         let (mail, decided, cut) = (Vec::new(), BTreeMap::new(), Vec::new());
         let (looked, reset, given_up) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { nodes, mail, decided, looked, reset, given_up, now, cut }
+        let on_refusal = OnRefusal::CountNone;
+        Self { nodes, mail, decided, looked, reset, given_up, now, cut, on_refusal }
     }
 
     fn index(&self, name: &NodeId) -> Option<usize> {
@@ -131,7 +133,7 @@ impl Mesh {
 
     /// A request, without any delivery yet.
     fn ask(&mut self, node: usize, batch: &[Charge<'_>]) -> Result<Verdicts, Ticket> {
-        let context = Context { on_refusal: OnRefusal::CountNone, ..Context::at(self.now) };
+        let context = Context { on_refusal: self.on_refusal, ..Context::at(self.now) };
         let decided = self.nodes[node].decide(batch, context);
         self.collect();
         match decided {

@@ -58,7 +58,7 @@ impl Node {
                 return;
             }
             // It is sent with every update until the owner has it; only its verdict is unknown.
-            let action = batch::action(charge.op, OnRefusal::CountNone);
+            let action = batch::action(&charge, OnRefusal::CountNone);
             let verdict = super::lookup::nothing(&charge, now).attempt(&charge, action, now).verdict;
             return self.finish_alone(ticket, verdict);
         }

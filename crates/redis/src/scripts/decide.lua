@@ -208,7 +208,7 @@ local function sliding_window(c, s, action)
   return { w2, w1, w0, last, current }, fits
 end
 
-local charges, counts = {}, on_refusal ~= COUNT_NONE
+local charges = {}
 local text = ARGV[1]
 while place <= #text do
   local kind, op, mode, key, group, amount, earned, p2, p1, p0, high, low, next_place =
@@ -220,11 +220,14 @@ while place <= #text do
     w2, w1, w0, next_place = unpack('>I3I3I3', text, next_place)
   end
   place = next_place
+  local cost = high * HALF + low
+  -- A cost above the limit can never pass: counting it would only keep out requests that can.
+  local counts = on_refusal == COUNT_ALL or on_refusal ~= COUNT_NONE and cost <= amount
   -- All fields at once: a table that grows field by field costs several times as much.
   charges[#charges + 1] = {
     step = kind == 0 and bucket or kind == 1 and fixed_window or sliding_window,
     is_bucket = kind == 0, op = op, mode = mode, key = key, group = group, amount = amount, earned = earned,
-    p2 = p2, p1 = p1, p0 = p0, high = high, low = low, cost = high * HALF + low, counts = counts,
+    p2 = p2, p1 = p1, p0 = p0, high = high, low = low, cost = cost, counts = counts,
     w2 = w2, w1 = w1, w0 = w0, level = level, tried = false, fits = false, chained = false,
   }
 end

@@ -199,3 +199,23 @@ fn request_of_many_counters_waits_once_for_each() {
     assert_eq!(most, 1);
     assert!(mesh.decided.contains_key(&(1, ticket)));
 }
+
+// Fails when an owner or a member counts a refused cost above the limit.
+#[test]
+fn oversized_cost_bars_no_client_of_mesh_with_room() {
+    for burst in [5, 1_000] {
+        let limits = [Limit::fixed_window(burst, Period::DAY), Limit::sliding_window(burst, Period::DAY)];
+        for limit in limits.into_iter().chain([bucket(1, burst)]) {
+            let mut mesh = Mesh::new(3, &MeshOptions::default());
+            mesh.on_refusal = OnRefusal::CountRefusing;
+            let key = mesh.key(0, 1);
+            for (node, cost) in (0..6).zip([u64::from(burst) + 1, 10_000, u64::MAX].into_iter().cycle()) {
+                let oversized = Charge { cost: Cost::new(cost), ..charge(key, &limit) };
+                assert!(!mesh.passes(node % 3, &[oversized]), "{limit}, {cost}");
+            }
+            mesh.pass(100);
+            let fifth = Charge { cost: Cost::new(u64::from(burst) / 5), ..charge(key, &limit) };
+            assert_eq!([1, 2, 0].map(|node| mesh.passed(node, 2, &[fifth])), [2, 2, 1], "{limit}");
+        }
+    }
+}
