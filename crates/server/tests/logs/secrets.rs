@@ -145,7 +145,7 @@ impl Running {
         put(&folder.join("rules.yaml"), "domain: d\ndescriptors: nonsense\n");
         log.next("invalid rules; the previous").await;
         self.server.signal("HUP").await;
-        self.server.log.next("is kept").await;
+        self.server.log.next("its previous contents").await;
         let page = get(self.server.admin, "/readyz").await;
         self.answers += &page.body;
         let token = format!("Authorization: Bearer {TOKEN}");
