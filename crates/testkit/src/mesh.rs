@@ -77,7 +77,7 @@ pub struct Node {
 impl Node {
     pub async fn start(setup: Setup) -> Self {
         let mut server = setup.start().await;
-        let line: Value = serde_json::from_str(&server.log.next("a node of a mesh").await).unwrap();
+        let line: Value = serde_json::from_str(&server.log.next("mesh node started").await).unwrap();
         let mesh = line["fields"]["address"].as_str().expect("an address").parse().unwrap();
         Self { server, mesh }
     }

@@ -81,7 +81,7 @@ async fn anonymous_client_without_token_sees_instructions() {
     let server = Server::with_rules(RULES).await;
     let mut page = Dashboard::with(&format!("evil.localhost:{}", server.admin.port()), "").await;
     page.until(
-        "/^Disconnected since .*: .* as `localhost`/.test(document.getElementById('link-text').textContent)",
+        "/^Disconnected since .*: .* or `localhost` as host name/.test(document.getElementById('link-text').textContent)",
     )
     .await;
     page.assert_clean().await;

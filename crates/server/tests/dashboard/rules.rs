@@ -152,7 +152,7 @@ async fn simulation_rejects_too_many_rules_and_accepts_a_log() {
     ))
     .await;
     page.click("button", "Start with the active rules").await;
-    page.until("document.getElementById('alerts').innerText.includes('There are 257 domains: the server takes 256 files at most')").await;
+    page.until("document.getElementById('alerts').innerText.includes('There are 257 domains: the server accepts at most 256 files')").await;
     assert_eq!(page.value("document.querySelectorAll('textarea').length").await, 2);
     page.assert_clean().await;
 }
@@ -189,7 +189,7 @@ async fn rule_errors_are_shown_as_check_prints_them() {
     page.click("button", "Reload now").await;
     page.until("!document.querySelector('.mistakes')").await;
     page.fill("Level", 0, "debug").await;
-    page.until("document.getElementById('alerts').innerText.includes('The log is changed')").await;
+    page.until("document.getElementById('alerts').innerText.includes('The log settings are changed')").await;
     page.assert_clean().await;
 }
 

@@ -175,6 +175,6 @@ async fn duplicate_node_name_is_logged_by_both_and_unready_at_one() {
         page.code == 503 && page.body.contains("another node uses this name")
     })
     .await;
-    let line = twin.log.next("is another process").await;
+    let line = twin.log.next("another process uses this node's name").await;
     assert!(line.contains("WARN") && line.contains("MESH_NODE_ID"), "{line}");
 }
