@@ -116,8 +116,7 @@ pub enum OnRefusal {
 }
 
 impl OnRefusal {
-    /// Whether a limit that refuses `cost` counts it. A cost above the limit can never pass: counting it would only
-    /// keep out requests that can.
+    /// Whether a limit that refuses `cost` counts it. Counting a cost above the limit would bar requests that can pass.
     ///
     /// ```
     /// use hivemind_core::{Cost, Limit, Period, store::OnRefusal};

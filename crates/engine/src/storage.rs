@@ -194,7 +194,7 @@ impl<R> SharedStoreState<R> {
 }
 
 impl<R: Store> Storage<R> {
-    /// Decides where the counters are. Pass an error to [`Storage::fall_back`].
+    /// Decides where the counters are. Pass an error to `fall_back`.
     pub async fn ask(&self, batch: &[Charge<'_>], context: Context) -> Result<StorageVerdicts, StoreError> {
         match self.blocked_batch(batch, context) {
             None => self.ask_store(batch, context).await.map(StorageVerdicts::from),

@@ -32,7 +32,7 @@ pub struct Comparison {
     pub timeline: Timeline<3>,
     keys: HashMap<ComparedKey, KeyResults>,
     key_bytes: usize,
-    /// Requests of keys beyond [`MOST_KEYS`] and [`MOST_KEY_BYTES`].
+    /// Requests of keys beyond `MOST_KEYS` and `MOST_KEY_BYTES`.
     pub unnamed: u64,
     /// Requests with truncated texts.
     pub cut: u64,

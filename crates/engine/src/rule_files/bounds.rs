@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct RuleBounds {
     pub rules: usize,
-    /// Bytes of the paths of all rules: keys and values, and [`ENTRY`] for each entry. A rule below others has their
+    /// Bytes of the paths of all rules: keys and values, and `ENTRY` for each entry. A rule below others has their
     /// entries in its path.
     pub path_bytes: usize,
     pub document: DocumentBounds,
