@@ -18,12 +18,12 @@ def has_admin(command, settings):
 
 
 # The source files and constants that list the reloadable keys.
-FOLLOWED = {"settings/gateway.rs": "KEYS", "settings/log.rs": "RELOADABLE"}
+FOLLOWED = {"gateway/src/settings.rs": "KEYS", "telemetry/src/settings/log.rs": "RELOADABLE"}
 
 
 def followed_keys(crates):
     """The configuration keys that the code reloads, and the files without such a list."""
-    text = {file: "".join(path.read_text() for path in crates.glob(f"*/src/**/{file}")) for file in FOLLOWED}
+    text = {file: (crates / file).read_text() for file in FOLLOWED}
     found = {file: re.search(rf"const {name}: \[[^]]*\]\s*=\s*\[([^]]*)\]", text[file]) for file, name in FOLLOWED.items()}
     keys = {key for each in found.values() if each for key in re.findall(r'"([\w.]+)"', each[1])}
     return keys, [file for file, each in found.items() if not each]

@@ -8,12 +8,12 @@ use std::error::Error;
 use std::io::BufRead;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // A burst of three, one per ten seconds and five per day; the guest only has the daily limit.
+    // A burst of three, one per ten seconds and five per day; the user `trial` only has the daily limit.
     let steady = Limit::token_bucket(Rate::new(6, Period::MINUTE)?, 3)?;
     let daily = Limit::fixed_window(5, Period::DAY);
     let rules = Rules::new()
         .with("app", &[Matcher::any("user")], Rule::new(Budget::Limits(vec![steady, daily])))?
-        .with("app", &[Matcher::exact("user", "guest")], Rule::new(Budget::Limits(vec![daily])))?;
+        .with("app", &[Matcher::exact("user", "trial")], Rule::new(Budget::Limits(vec![daily])))?;
     let limiter = Limiter::new(rules)?;
 
     for user in std::io::stdin().lock().lines() {

@@ -28,7 +28,7 @@ async fn invalid_certificates_prevent_the_start_with_a_remedy() {
         (setup(&own).with("MESH_NODE_ID", "b c"), &["MESH_NODE_ID", "`b c` cannot be the name"]),
         (setup(&own).with("POD_NAMESPACE", "n").with("POD_NAME", "p"), &["`p.n.pod`"]),
         (setup(&own).with("mesh.tls.ca", foreign.join("ca.crt").to_str().unwrap()), &["peers would reject"]),
-        (setup(&out), &["is for b, c", "MESH_NODE_ID"]),
+        (setup(&out), &["is valid for b, c", "MESH_NODE_ID"]),
         (setup(&own).with("mesh.bind", "192.0.2.1:0"), &["cannot listen on 192.0.2.1:0", "mesh.bind"]),
         (
             Setup::rules(RULES).with("storage.kind", "mesh"),
