@@ -150,7 +150,7 @@ fn rule_folder_is_read_without_its_dot_files() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     files.write("rules/c.yaml", TEN_A_SECOND);
     let output = replay(&["--rules", path(&folder)], &request(0, "a"));
-    assert!(text(&output.stderr).contains("the domain `d` is in"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("the domain `d` is already in"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -33,7 +33,7 @@ async fn running_service_is_healthy_and_missing_one_is_not() {
     service.ended().await;
     let (code, output) = hivemind(&folder, &["health", "--url", &url]).await;
     assert_eq!((code, output.lines().count()), (Some(1), 1), "{output}");
-    assert!(output.contains("does not answer") && output.contains("refused"), "{output}");
+    assert!(output.contains("did not answer") && output.contains("refused"), "{output}");
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ async fn supervisor_is_notified_of_start_reload_and_stop() {
     // Seen failing on: both in one message, which was too long.
     assert_eq!(words(&socket).await, ["READY=1"]);
     let status = words(&socket).await;
-    assert!(status[0].starts_with("STATUS=ready; the rules on disk are refused"), "{status:?}");
+    assert!(status[0].starts_with("STATUS=ready; the rules on disk are invalid"), "{status:?}");
     assert!(status[0].len() < 2_000, "{status:?}");
 
     service.signal("TERM").await;

@@ -60,7 +60,7 @@ fn explanation_names_the_matching_rule_and_rejected_ones() {
 
 #[test]
 fn explanation_reports_a_domain_without_rules() {
-    assert!(explained("elsewhere", &["k=v"]).contains("no rules for the domain `elsewhere`"));
+    assert!(explained("elsewhere", &["k=v"]).contains("no rules exist for the domain `elsewhere`"));
 }
 
 #[test]

@@ -55,8 +55,8 @@ async fn invalid_bodies_are_rejected_with_a_remedy() {
         body
     };
     for (body, reason) in [
-        (key("user=a"), "not both"),
-        (both, "not both"),
+        (key("user=a"), "either"),
+        (both, "either"),
         (with("user=a", "for_ms", 0), "at least 1"),
         (with("user=a", "for_ms", u64::MAX), "366 days"),
         (with("user=a", "for_ms", 367_u64 * 86_400_000), "366 days"),
