@@ -120,8 +120,8 @@ async fn invalid_key_file_keeps_old_keys_and_is_reported() {
     let (ready, reload) =
         (format!("http://{}/readyz", server.admin), format!("http://{}/api/v1/reload", server.admin));
     put(&server.path().join("keys"), &format!("{ops_line}\nnot a line"));
-    let line = server.log.next("line 2 ").await;
-    assert!(line.contains("ERROR") && line.contains("its previous contents stay active"), "{line}");
+    let logged = server.log.next("line 2 ").await;
+    assert!(logged.contains("ERROR") && logged.contains("its previous contents stay active"), "{logged}");
     assert_eq!(code(&mut client, "d", Some(&key)).await, Code::Ok);
     let output = curl(&["-H", &ops, &ready]).await;
     assert!(
