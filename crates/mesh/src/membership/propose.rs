@@ -96,8 +96,8 @@ impl Membership {
         self.rests_until.is_some_and(|until| until > now && until.since(now) <= longest)
     }
 
-    /// Whether the votes that this node is bound to can only be abandoned: they hang on dead members, and no
-    /// newcomer that the dead may have informed follows one of them.
+    /// Whether the votes that this node is bound to can only be abandoned: they depend on dead members, and no
+    /// new node follows a view that it may have received from one of these.
     fn may_try_again(&self, gone: &[Member], now: Timestamp, peers: &Peers) -> bool {
         let bound = self.proposals.iter().filter(|proposal| self.bound.contains(&proposal.view.id()));
         bound.into_iter().all(|proposal| {

@@ -70,7 +70,7 @@ impl Membership {
             let mut proposal = Proposal::new(view, &head, now);
             if self.floor.as_ref().is_some_and(|floor| proposal.view.round <= *floor) {
                 // Either unknown until now, or given up and dropped. This node's earlier votes are forgotten,
-                // so it must not state now that it has seen anything.
+                // so it must not vote that it has seen this proposal.
                 proposal.released |= proposal.bit(&self.me);
             }
             self.make_room();

@@ -49,7 +49,7 @@ impl BatchSpending {
 pub(super) enum WaitStage {
     /// It waits for allowance.
     Fresh,
-    /// An operator's refund: the owner applies it and replies what came back, whatever is known or held here.
+    /// An operator's refund: the owner applies it and reports the amount, regardless of this node's state.
     Sure,
     /// An operator's inspection waits for the owner.
     Inspecting,

@@ -1,7 +1,7 @@
 //! Reset of a counter, by an operator or a closed connection. Its owner applies it, whichever node asks;
 //! members learn of it from the owner's next update. No holding and nothing in flight becomes void
-//! (`ledger::reset`). An operator is informed whether it was done: the owner is asked with the same number until
-//! it replies, and applies it once. Later spending stays, however often it is asked.
+//! (`counter/owner_ledger/reset.rs`). The operator receives the result: the request is repeated with the same number
+//! until the owner replies, and applied once. Spending after the reset stays, even if the request is repeated.
 
 use super::owner_requests::{Ask, AskKind};
 use super::remote::RemoteCounter;
@@ -177,7 +177,7 @@ impl Node {
         self.flush_urgent(now);
     }
 
-    /// The owner has replied. If it is not the owner, it is asked again, or another one by then.
+    /// Handles the reply to a reset. If the peer is not the owner, the request is repeated to the current owner.
     pub(super) fn on_forgotten(&mut self, ask: &Ask, reply: &OwnerReply) {
         if *reply == OwnerReply::Elsewhere {
             return;

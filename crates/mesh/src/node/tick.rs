@@ -79,7 +79,7 @@ impl Node {
                 }
             }
         }
-        // Each voter needs to receive from every other that it has seen it, also from those that went on.
+        // Each voter must learn from every other voter that it has seen the proposal, also from those in the next view.
         if let Some(proposal) = self.membership.carried().filter(|proposal| proposal.votes_of(me).1 != 0) {
             let (view, votes) = (proposal.view.id(), proposal.votes_of(me));
             let behind =

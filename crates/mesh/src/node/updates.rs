@@ -23,7 +23,7 @@ impl Node {
         self.open_by(now, from, window_ref, false)
     }
 
-    /// The same. A request for a grant was caused by a present request with its limit, so it corrects a limit
+    /// The same. A request for a grant was caused by a current request under that limit, so it corrects a limit
     /// that this node has from others. Other messages may carry a limit that their sender has not used since
     /// its reload.
     pub(super) fn open_by(

@@ -64,7 +64,7 @@ proptest! {
         prop_assert!(all.read.entries.len() <= 4 && all.others.entries.len() <= 2);
         let is_same = merged(&a, &b) == a;
         prop_assert_eq!(merged(&a, &b).digest() == a.digest(), is_same);
-        // The digest is kept with every change, and is that of what is there.
+        // The digest is updated with every change and always matches the entries.
         let mut swept = all.clone();
         swept.sweep(later(2));
         for kept in [&all, &swept] {

@@ -1,6 +1,5 @@
-//! The upstream behind Envoy: responds with the request's headers as its body, and with a header `NAME: VALUE`
-//! for each
-//! `x-respond-NAME: VALUE` in the request.
+//! The upstream behind Envoy: responds with the request's headers as its body, and with a header `NAME: VALUE` for
+//! each `x-respond-NAME: VALUE` in the request.
 
 use super::http::{Headers, read_headers, read_line};
 use std::fmt::Write as _;

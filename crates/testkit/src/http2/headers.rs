@@ -1,6 +1,5 @@
-//! Request headers as they are encoded on the wire: literals, never compressed, in any order and with any
-//! mistake that
-//! a test wants.
+//! Request headers as they are encoded on the wire: literals, never compressed, in any order and with any error that
+//! a test needs.
 
 use super::frame::Frame;
 

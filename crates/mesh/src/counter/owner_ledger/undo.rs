@@ -1,6 +1,6 @@
 //! Undo: refunds spending for a request that was refused after all, some time later. A bucket may have been
-//! full in between: without that request it would have earned nothing then, and with it it has. So what it can
-//! have earned since is not refunded, to the last fraction of a token.
+//! full in between: without the request it would have stayed full and earned no tokens. So the tokens that it can have
+//! earned since are subtracted from the refund, to the last fraction.
 
 use super::OwnerLedger;
 use hivemind_core::algorithm::{Action, STEP_BACK, State};

@@ -124,7 +124,7 @@ fn generation_that_is_too_small_takes_a_larger_one() {
     run(&mut nodes, 6_000, 14_000, |_, _| true);
     assert_eq!(nodes[1].member().generation, Generation(1_001));
     assert!(nodes[1].standing(after(14_000)).is_member);
-    // Another process of the same name is informed, and the two do not outbid each other forever.
+    // Another process of the same name learns of it, and the two do not outbid each other forever.
     let mut third = Node::new(NodeId::new("b"), 8, MeshOptions::default(), after(14_000));
     third.renewed = true;
     third.meet(NodeId::new("a"));
