@@ -109,10 +109,12 @@ fn peek_at_the_owner_shows_hits_refused_elsewhere() {
     for seed in 0..20 {
         let mut three = bad(seed);
         let key = three.key(1);
-        let large = Charge { cost: Cost::new(26), ..charge(key, &limit, Op::Spend) };
+        // A cost above the limit would not count.
+        let large = Charge { cost: Cost::new(25), ..charge(key, &limit, Op::Spend) };
         let some = Charge { cost: Cost::new(4), ..charge(key, &limit, Op::Spend) };
+        assert!(three.decide_one(0, charge(key, &limit, Op::Spend)).committed);
         assert!(!three.decide_one(1, large).committed);
-        assert_eq!(three.left_at_owner(some), 0, "seed {seed}: what was refused counts, and it is seen");
+        assert_eq!(three.left_at_owner(some), 0, "seed {seed}: the owner counts refused hits");
         // The admissible amount is the limit less the admissions.
         assert!(three.decide_one(0, some).committed);
     }
