@@ -142,5 +142,5 @@ fn no_owner() -> StoreError {
 }
 
 fn unanswered() -> StoreError {
-    StoreError::Unreachable { reason: "the owner of this counter did not reply; retry".to_owned() }
+    StoreError::Unreachable { reason: "the owner of this counter did not reply".to_owned() }
 }
